@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use perf4sight_cost::features::physical::kernels;
-use perf4sight_cost::fingerprint::{Fingerprint, Method, Observations, Recipe, Row, Subject};
+use perf4sight_cost::fingerprint::{Fingerprint, FingerprintSubject, FitMethod, FitRecipe, MeasuredRow, Observations};
 use perf4sight_cost::records::Variant;
 use perf4sight_network::zoo::{Dataset, build};
 use perf4sight_platform::Platform;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 mod invented;
 
 /// As many rows as five networks at 13 levels and 20 batch sizes have, of a device that follows the arithmetic.
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<MeasuredRow> {
     let mut rows = Vec::new();
     for name in ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet"] {
         let network = Arc::new(build(name, Dataset::Imagenet).expect("a network of the zoo"));
@@ -28,8 +28,8 @@ fn rows() -> Vec<Row> {
 }
 
 fn latency(criterion: &mut Criterion) {
-    let (rows, platform) = (rows(), Platform::named("tx2").expect("a known device"));
-    let subject = Subject {
+    let (rows, platform) = (rows(), Platform::for_name("tx2").expect("a known device"));
+    let subject = FingerprintSubject {
         device: "tx2".into(),
         dataset: "imagenet".into(),
         step: Step::published(Stage::Training),
@@ -37,7 +37,7 @@ fn latency(criterion: &mut Criterion) {
     };
     let fit = || {
         let observations = Observations { rows: &rows, taught: &[], failed: &[], platform: &platform };
-        Fingerprint::fit(subject.clone(), Recipe::new(Method::Hybrid, 1), &observations).expect("enough rows")
+        Fingerprint::fit(subject.clone(), FitRecipe::new(FitMethod::Hybrid, 1), &observations).expect("enough rows")
     };
     let fingerprint = fit();
     let resnet50 = build("resnet50", Dataset::Imagenet).expect("a network of the zoo");
@@ -50,7 +50,7 @@ fn latency(criterion: &mut Criterion) {
     criterion.bench_function("latency of resnet50 at 25 batch sizes", |bench| {
         bench.iter(|| {
             let about = fingerprint.about(black_box(&resnet50));
-            (1..=25).map(|step| about.at(10 * step).value.value()).sum::<f64>()
+            (1..=25).map(|step| about.predict(10 * step).value.value()).sum::<f64>()
         })
     });
     let mut slow = criterion.benchmark_group("fit");

@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 fn simulated(criterion: &mut Criterion) {
     let network = build("resnet50", Dataset::Imagenet).expect("a known network");
-    let platform = Platform::named("tx2").expect("a known device");
+    let platform = Platform::for_name("tx2").expect("a known device");
     let prepare = || Simulation::new(&network, Step::published(Stage::Training), &platform);
     let simulation = prepare();
     criterion.bench_function("peak of a resnet50 training step, batch 32", |bencher| {

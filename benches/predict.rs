@@ -5,7 +5,7 @@
 //! `time perf4sight --config-file benches/ten_thousand.ini --only predict > predictions.txt`.
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use perf4sight_cost::fingerprint::{Fingerprint, Fingerprints};
+use perf4sight_cost::fingerprint::{DeviceFingerprints, Fingerprint};
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::Stage;
 use std::fs;
@@ -13,11 +13,11 @@ use std::hint::black_box;
 use std::path::Path;
 
 /// Latency and memory with intervals, and the verdict, for every batch size.
-fn answer(bytes: &[u8], fingerprints: &Fingerprints, batches: &[u64]) {
+fn answer(bytes: &[u8], fingerprints: &DeviceFingerprints, batches: &[u64]) {
     let network = onnx::from_bytes("resnet50.onnx", bytes).expect("a network").network;
     for about in fingerprints.iter().map(|fingerprint| fingerprint.about(&network)) {
         for &batch in batches {
-            black_box((about.at(batch), about.verdict(batch)));
+            black_box((about.predict(batch), about.verdict(batch)));
         }
     }
 }
@@ -31,7 +31,7 @@ fn part(criterion: &mut Criterion, fingerprint: &Fingerprint, bytes: &[u8]) {
     });
     // Each time prepared anew: what was asked once is remembered.
     criterion.bench_function(&format!("{quantity} of one batch size"), |bencher| {
-        bencher.iter_batched_ref(|| fingerprint.about(&network), |about| about.at(8), BatchSize::SmallInput);
+        bencher.iter_batched_ref(|| fingerprint.about(&network), |about| about.predict(8), BatchSize::SmallInput);
     });
     criterion.bench_function(&format!("largest batch, asked of the {quantity} fingerprint"), |bencher| {
         bencher.iter_batched_ref(|| fingerprint.about(&network), |about| about.max_batch(), BatchSize::SmallInput);
@@ -41,7 +41,7 @@ fn part(criterion: &mut Criterion, fingerprint: &Fingerprint, bytes: &[u8]) {
 fn predictions(criterion: &mut Criterion) {
     let bytes = fs::read("models/imagenet/resnet50.onnx").expect("the repository's networks");
     let folder = Path::new("fingerprinting/epyc-1-core/imagenet");
-    let fingerprints = Fingerprints::load(folder, Stage::Training).expect("the repository's fingerprint");
+    let fingerprints = DeviceFingerprints::load(folder, Stage::Training).expect("the repository's fingerprint");
     let many: Vec<u64> = (1..=25).collect();
     criterion.bench_function("resnet50.onnx to everything, one batch size", |bencher| {
         bencher.iter(|| answer(&bytes, &fingerprints, black_box(&[8])));

@@ -4,7 +4,7 @@
 //! `time target/release/perf4sight --config-file config.ini --only create_network_dataset` with all networks and levels.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use perf4sight_cost::pruning::{Goal, Pruner, Ranking, generator};
+use perf4sight_cost::pruning::{FilterRanking, Pruner, PruningGoal, generator};
 use perf4sight_network::Network;
 use perf4sight_network::zoo::{Dataset, build};
 use perf4sight_onnx as onnx;
@@ -17,8 +17,8 @@ fn prune_all(networks: &[Network], folder: &Path) {
     networks.par_iter().for_each(|network| {
         let pruner = Pruner::new(network);
         (0..19u8).into_par_iter().map(|step| 5 * step).for_each(|level| {
-            let ranking = Ranking::random(&pruner, &mut generator(0, network.name(), level, 0));
-            let goal = Goal::percent(network, f64::from(level));
+            let ranking = FilterRanking::random(&pruner, &mut generator(0, network.name(), level, 0));
+            let goal = PruningGoal::percent(network, f64::from(level));
             let pruned = pruner.prune(&ranking, goal).expect("networks of the zoo can be pruned").network;
             let file = folder.join(format!("{}_{level}.onnx", network.name()));
             onnx::write(&pruned, file).expect("a writable folder");

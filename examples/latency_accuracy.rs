@@ -7,11 +7,12 @@
 //! (batch / middle)^0.08 times as long. Each takes some minutes.
 
 use perf4sight_base::error::Result;
-use perf4sight_cost::evaluation::{Candidate, Evaluation, Intervals, Noise, Protocol};
+use perf4sight_cost::evaluation::{Evaluation, FitCandidate, FitProtocol, IntervalCoverage, RowScatter};
 use perf4sight_cost::fingerprint::{
-    Fingerprint, Gathered, Levels, Method, Networks, Observations, Recipe, Row, Selection, Subject, gather,
+    Fingerprint, FingerprintSubject, FitMethod, FitRecipe, GatheredRows, LevelSelection, MeasuredRow, NetworkFolder,
+    Observations, RowSelection, gather,
 };
-use perf4sight_platform::{Parameter, Platform};
+use perf4sight_platform::{Platform, SpeedParameter};
 use perf4sight_step::workload::{Quantity, Stage, Step};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -29,30 +30,32 @@ const CALIBRATION_OF_FEW: &[(&str, &[u64])] = &[("two steps (0)", &[2, 16])];
 const SETS: usize = 20;
 
 struct Profile {
-    gathered: Gathered,
+    gathered: GatheredRows,
     names: Vec<String>,
     platform: Platform,
-    protocol: Protocol,
+    protocol: FitProtocol,
 }
 
 impl Profile {
     fn read(latency: &str, networks: &str, platform: &str, names: &str) -> Result<Self> {
         let platform = match platform.split_once('@') {
-            Some((name, threads)) => Platform::named(name)?.on_threads(threads.parse().expect("a number of threads")),
+            Some((name, threads)) => {
+                Platform::for_name(name)?.on_threads(threads.parse().expect("a number of threads"))
+            }
             None if platform.ends_with(".json") => Platform::read(Path::new(platform))?,
-            None => Platform::named(platform)?,
+            None => Platform::for_name(platform)?,
         };
         let names: Vec<String> = names.split(',').map(str::to_owned).collect();
         let (stage, quantity) = (Stage::Training, Quantity::Latency);
-        let selection = Selection {
+        let selection = RowSelection {
             folders: &[PathBuf::from(latency)],
             networks: &names,
-            levels: Levels::AllBut([].into()),
+            levels: LevelSelection::AllBut([].into()),
             step: Step::published(stage),
             quantity,
         };
-        let gathered = gather(&selection, &mut Networks::new(networks))?;
-        let subject = Subject {
+        let gathered = gather(&selection, &mut NetworkFolder::new(networks))?;
+        let subject = FingerprintSubject {
             device: platform.name.clone(),
             dataset: "imagenet".into(),
             step: Step::published(stage),
@@ -62,12 +65,12 @@ impl Profile {
             gathered,
             names,
             platform,
-            protocol: Protocol { subject, recipe: Recipe::new(Method::Hybrid, 1) },
+            protocol: FitProtocol { subject, recipe: FitRecipe::new(FitMethod::Hybrid, 1) },
         })
     }
 
     fn fit(&self) -> Result<Fingerprint> {
-        let Protocol { subject, recipe } = self.protocol.clone();
+        let FitProtocol { subject, recipe } = self.protocol.clone();
         Fingerprint::fit(subject, recipe, &self.gathered.observations(&self.platform))
     }
 
@@ -77,7 +80,7 @@ impl Profile {
         println!("{:12}{}", "", titles.concat());
         for name in self.names.iter().map(Some).chain([None]) {
             let error = |all: &Evaluation| {
-                let wanted = all.only(|case| name.is_none_or(|name| case.variant.network == *name));
+                let wanted = all.filter(|case| name.is_none_or(|name| case.variant.network == *name));
                 let parts = [wanted.clone(), wanted.at_level_0(true)].map(|part| part.mean_over_networks());
                 let [all, intact] = parts.map(|error| error.map_or("-".to_owned(), |error| format!("{error:.2}")));
                 format!("{all:>8} ({intact:>5})")
@@ -91,13 +94,13 @@ impl Profile {
 }
 
 /// Two and four batch sizes to calibrate with.
-fn calibration(rows: &[Row]) -> &'static [(&'static str, &'static [u64])] {
+fn calibration(rows: &[MeasuredRow]) -> &'static [(&'static str, &'static [u64])] {
     let largest = rows.iter().map(|row| row.record.workload.batch).max();
     if largest < Some(32) { CALIBRATION_OF_FEW } else { CALIBRATION }
 }
 
 /// Whether a row is one of those to calibrate with.
-fn among(batches: &'static [u64]) -> impl Fn(&Row) -> bool {
+fn among(batches: &'static [u64]) -> impl Fn(&MeasuredRow) -> bool {
     move |row| row.record.variant.level == 0 && batches.contains(&row.record.workload.batch)
 }
 
@@ -108,7 +111,7 @@ fn intervals(profile: &Profile, sizes: &[usize]) -> Result<()> {
     for &size in sizes {
         for (title, batches) in [("left out", [].as_slice()), ("two rows", two)] {
             let evaluation = profile.protocol.subsets(&observations, [size, SETS], among(batches))?;
-            let Some(Intervals { coverage, networks, width, needed }) = evaluation.intervals() else { continue };
+            let Some(IntervalCoverage { coverage, networks, width, needed }) = evaluation.intervals() else { continue };
             let networks: Vec<String> = networks.iter().map(|(name, share)| format!("{name} {share:.0}")).collect();
             let [width, needed] = [width, needed].map(|log| 100.0 * log);
             println!(
@@ -122,26 +125,26 @@ fn intervals(profile: &Profile, sizes: &[usize]) -> Result<()> {
 
 /// How networks left out are predicted that drift over batch sizes as no profiled one does, before and after two of their rows.
 fn drifting(profile: &Profile, slopes: &[f64]) -> Result<()> {
-    let Profile { gathered: Gathered { rows, .. }, names, platform, .. } = profile;
+    let Profile { gathered: GatheredRows { rows, .. }, names, platform, .. } = profile;
     let (_, two) = calibration(rows)[0];
     let batches = rows.iter().map(|row| row.record.workload.batch as f64);
     let middle = (batches.clone().fold(f64::INFINITY, f64::min) * batches.fold(1.0, f64::max)).sqrt();
     let mut cases = vec![[Vec::new(), Vec::new()]; slopes.len()];
     for name in names {
-        let (own, others): (Vec<Row>, Vec<Row>) =
+        let (own, others): (Vec<MeasuredRow>, Vec<MeasuredRow>) =
             rows.iter().cloned().partition(|row| row.record.variant.network == *name);
         let observations = Observations { rows: &others, taught: &[], failed: &[], platform };
-        let Protocol { subject, recipe } = profile.protocol.clone();
+        let FitProtocol { subject, recipe } = profile.protocol.clone();
         let fingerprint = Fingerprint::fit(subject, recipe, &observations)?;
         for (slope, cases) in slopes.iter().zip(&mut cases) {
             let drifted = own.iter().cloned().map(|mut row| {
                 row.measured *= (row.record.workload.batch as f64 / middle).powf(*slope);
                 row
             });
-            let (known, others): (Vec<Row>, Vec<Row>) = drifted.partition(|row| among(two)(row));
+            let (known, others): (Vec<MeasuredRow>, Vec<MeasuredRow>) = drifted.partition(|row| among(two)(row));
             let calibrated = fingerprint.calibrate(&known, &[])?;
             for (fingerprint, cases) in [&fingerprint, &calibrated].into_iter().zip(cases) {
-                cases.extend(Evaluation::of(fingerprint, &others).cases);
+                cases.extend(Evaluation::from_rows(fingerprint, &others).cases);
             }
         }
     }
@@ -168,10 +171,10 @@ fn protocols(profile: &Profile) -> Result<()> {
         columns.push((title, protocol.networks_calibrated(&observations, among(batches))?.evaluation));
     }
     columns.push(("levels (0)", protocol.levels_left_out(&observations, &fitted.into_iter().collect())?));
-    columns.push(("in sample (0)", Evaluation::of(&profile.fit()?, rows)));
+    columns.push(("in sample (0)", Evaluation::from_rows(&profile.fit()?, rows)));
     profile.table(&columns);
-    match Noise::of(rows) {
-        Some(Noise { repeated, mape }) => {
+    match RowScatter::from_rows(rows) {
+        Some(RowScatter { repeated, mape }) => {
             println!("noise floor: {mape:.2} % ({repeated} steps measured more than once)")
         }
         None => println!("noise floor: not known, nothing was measured twice"),
@@ -186,12 +189,12 @@ fn variants(platform: &Platform) -> Vec<(&'static str, Platform)> {
         change(&mut changed);
         changed
     };
-    let without = |parameters: &'static [Parameter]| {
+    let without = |parameters: &'static [SpeedParameter]| {
         with(&|platform| parameters.iter().for_each(|parameter| pin(platform, *parameter, 1e-9)))
     };
     let looser =
         |factor: f64| with(&|platform| platform.speed.priors.values_mut().for_each(|prior| prior.spread *= factor));
-    use Parameter::{InnerLoss, RaggedLoss, RowLoss, SmallBatchLoss, TileLoss};
+    use SpeedParameter::{InnerLoss, RaggedLoss, RowLoss, SmallBatchLoss, TileLoss};
     vec![
         ("as landed", platform.clone()),
         ("launches and kernels added", with(&|platform| platform.speed.overlap = 1.0)),
@@ -209,7 +212,7 @@ fn variants(platform: &Platform) -> Vec<(&'static str, Platform)> {
     ]
 }
 
-fn pin(platform: &mut Platform, parameter: Parameter, value: f64) {
+fn pin(platform: &mut Platform, parameter: SpeedParameter, value: f64) {
     if let Some(prior) = platform.speed.priors.get_mut(&parameter) {
         (prior.typical, prior.spread) = (value, 0.0);
     }
@@ -224,9 +227,11 @@ fn compare(profile: &Profile) -> Result<()> {
         println!("{title}");
         profile.table(&[("left out (0)", trial.evaluation)]);
     }
-    let candidates: Vec<Candidate> =
-        variants.iter().map(|(_, platform)| Candidate { recipe: Recipe::new(Method::Hybrid, 1), platform }).collect();
-    for chosen in profile.protocol.nested(&candidates, &profile.gathered.observations(&profile.platform))? {
+    let candidates: Vec<FitCandidate> = variants
+        .iter()
+        .map(|(_, platform)| FitCandidate { recipe: FitRecipe::new(FitMethod::Hybrid, 1), platform })
+        .collect();
+    for chosen in profile.protocol.choose_nested(&candidates, &profile.gathered.observations(&profile.platform))? {
         println!("without {}: \"{}\" is chosen", chosen.network, variants[chosen.candidate].0);
         columns.extend(chosen.trial.evaluation.cases);
     }

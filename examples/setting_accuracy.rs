@@ -7,9 +7,10 @@
 //! and 60 of the others. With a second profile, of other image sizes, the first is asked about that one instead.
 
 use perf4sight_base::error::Result;
-use perf4sight_cost::evaluation::{ClassScores, Evaluation, Protocol, Trial};
+use perf4sight_cost::evaluation::{ClassScores, Evaluation, FitProtocol, Trial};
 use perf4sight_cost::fingerprint::{
-    Fingerprint, Gathered, Levels, Method, Networks, Recipe, Row, Selection, Subject, gather,
+    Fingerprint, FingerprintSubject, FitMethod, FitRecipe, GatheredRows, LevelSelection, MeasuredRow, NetworkFolder,
+    RowSelection, gather,
 };
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Stage, Step};
@@ -26,40 +27,42 @@ struct Asked {
 }
 
 impl Asked {
-    fn gather(&self, profile: &str, networks: &str, quantity: Quantity) -> Result<Gathered> {
-        let selection = Selection {
+    fn gather(&self, profile: &str, networks: &str, quantity: Quantity) -> Result<GatheredRows> {
+        let selection = RowSelection {
             folders: &[PathBuf::from(profile).join(quantity.name())],
             networks: &self.names,
-            levels: Levels::AllBut([].into()),
+            levels: LevelSelection::AllBut([].into()),
             step: Step::published(self.stage),
             quantity,
         };
-        gather(&selection, &mut Networks::new(networks))
+        gather(&selection, &mut NetworkFolder::new(networks))
     }
 
-    fn protocol(&self, quantity: Quantity) -> Protocol {
-        let subject = Subject {
+    fn protocol(&self, quantity: Quantity) -> FitProtocol {
+        let subject = FingerprintSubject {
             device: self.platform.name.clone(),
             dataset: "imagenet".into(),
             step: Step::published(self.stage),
             quantity,
         };
-        Protocol { subject, recipe: Recipe::new(Method::Hybrid, 1) }
+        FitProtocol { subject, recipe: FitRecipe::new(FitMethod::Hybrid, 1) }
     }
 
-    fn fit(&self, protocol: &Protocol, gathered: &Gathered) -> Result<Fingerprint> {
-        let Protocol { subject, recipe } = protocol.clone();
+    fn fit(&self, protocol: &FitProtocol, gathered: &GatheredRows) -> Result<Fingerprint> {
+        let FitProtocol { subject, recipe } = protocol.clone();
         Fingerprint::fit(subject, recipe, &gathered.observations(&self.platform))
     }
 
     /// Other levels and networks left out.
-    fn protocols(&self, quantity: Quantity, gathered: &Gathered) -> Result<()> {
+    fn protocols(&self, quantity: Quantity, gathered: &GatheredRows) -> Result<()> {
         let protocol = self.protocol(quantity);
-        let fitted = |row: &Row| FITTED.contains(&row.record.variant.level);
-        let known =
-            Gathered { rows: gathered.rows.iter().filter(|row| fitted(row)).cloned().collect(), ..Gathered::default() };
-        let others: Vec<Row> = gathered.rows.iter().filter(|row| !fitted(row)).cloned().collect();
-        let levels = Trial::of(&self.fit(&protocol, &known)?, &others, &[]);
+        let fitted = |row: &MeasuredRow| FITTED.contains(&row.record.variant.level);
+        let known = GatheredRows {
+            rows: gathered.rows.iter().filter(|row| fitted(row)).cloned().collect(),
+            ..GatheredRows::default()
+        };
+        let others: Vec<MeasuredRow> = gathered.rows.iter().filter(|row| !fitted(row)).cloned().collect();
+        let levels = Trial::run(&self.fit(&protocol, &known)?, &others, &[]);
         let left_out = protocol.networks_left_out(&gathered.observations(&self.platform))?;
         let few = protocol.networks_left_out(&known.observations(&self.platform))?;
         self.table(quantity, &[("levels", &levels), ("left out", &left_out), ("left out of few", &few)]);
@@ -73,7 +76,7 @@ impl Asked {
         println!("{:12}{}", quantity.name(), titles.concat());
         for name in self.names.iter().map(Some).chain([None]) {
             let cell = |(_, trial): &(&str, &Trial)| {
-                let own = trial.evaluation.only(|case| name.is_none_or(|name| case.variant.network == *name));
+                let own = trial.evaluation.filter(|case| name.is_none_or(|name| case.variant.network == *name));
                 let [error, inside] =
                     [own.mean_over_networks(), own.coverage_90()].map(|value| value.unwrap_or(f64::NAN));
                 format!("{error:10.2} ({inside:3.0} %)")
@@ -104,9 +107,9 @@ fn main() -> Result<()> {
         panic!("expected PROFILE NETWORKS STAGE TARGET NAME,NAME,... [PROFILE NETWORKS]");
     };
     let platform = match platform.split_once('@') {
-        Some((name, threads)) => Platform::named(name)?.on_threads(threads.parse().expect("a number of threads")),
+        Some((name, threads)) => Platform::for_name(name)?.on_threads(threads.parse().expect("a number of threads")),
         None if platform.ends_with(".json") => Platform::read(Path::new(platform))?,
-        None => Platform::named(platform)?,
+        None => Platform::for_name(platform)?,
     };
     let asked = Asked { stage: Stage::parse(stage)?, platform, names: names.split(',').map(str::to_owned).collect() };
     for quantity in [Quantity::Latency, Quantity::Memory] {
@@ -117,7 +120,7 @@ fn main() -> Result<()> {
         };
         let fingerprint = asked.fit(&asked.protocol(quantity), &gathered)?;
         let others = asked.gather(profile, networks, quantity)?;
-        let evaluation = Evaluation::of(&fingerprint, &others.rows);
+        let evaluation = Evaluation::from_rows(&fingerprint, &others.rows);
         let trial = Trial { evaluation, ..Trial::default() };
         asked.table(quantity, &[("other images", &trial)]);
         worst(&trial);

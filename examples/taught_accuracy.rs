@@ -7,9 +7,10 @@
 //! the time of every class of operations, measured and predicted, without and with what is taught.
 
 use perf4sight_base::error::Result;
-use perf4sight_cost::evaluation::{Evaluation, Intervals};
+use perf4sight_cost::evaluation::{Evaluation, IntervalCoverage};
 use perf4sight_cost::fingerprint::{
-    Fingerprint, Gathered, Levels, Method, Networks, Recipe, Row, Selection, Subject, gather,
+    Fingerprint, FingerprintSubject, FitMethod, FitRecipe, GatheredRows, LevelSelection, MeasuredRow, NetworkFolder,
+    RowSelection, gather,
 };
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Stage, Step};
@@ -19,36 +20,36 @@ use std::path::PathBuf;
 struct Study {
     platform: Platform,
     step: Step,
-    known: Gathered,
-    asked: Vec<Row>,
+    known: GatheredRows,
+    asked: Vec<MeasuredRow>,
 }
 
 impl Study {
     fn read([folders, networks, platform, stage, known, asked]: [&str; 6]) -> Result<Self> {
         let (name, threads) = platform.split_once('@').unwrap_or((platform, "1"));
-        let platform = Platform::named(name)?.on_threads(threads.parse().expect("a number of threads"));
+        let platform = Platform::for_name(name)?.on_threads(threads.parse().expect("a number of threads"));
         let step = Step::published(Stage::parse(stage)?);
         let folders: Vec<PathBuf> = folders.split(',').map(PathBuf::from).collect();
-        let mut networks = Networks::new(networks);
+        let mut networks = NetworkFolder::new(networks);
         let mut rows = |names: &str| {
             let names: Vec<String> = names.split(',').map(str::to_owned).collect();
-            let levels = Levels::AllBut([].into());
+            let levels = LevelSelection::AllBut([].into());
             let quantity = Quantity::Latency;
-            gather(&Selection { folders: &folders, networks: &names, levels, step, quantity }, &mut networks)
+            gather(&RowSelection { folders: &folders, networks: &names, levels, step, quantity }, &mut networks)
         };
         Ok(Study { platform, step, known: rows(known)?, asked: rows(asked)?.rows })
     }
 
     /// A fit on the known rows, some more, and what is taught if wanted.
-    fn fit(&self, more: &[Row], taught: bool) -> Result<Fingerprint> {
+    fn fit(&self, more: &[MeasuredRow], taught: bool) -> Result<Fingerprint> {
         let mut known = self.known.clone();
         known.rows.extend_from_slice(more);
         if !taught {
             known.taught.clear();
         }
         let (quantity, step) = (Quantity::Latency, self.step);
-        let subject = Subject { device: self.platform.name.clone(), dataset: "any".into(), step, quantity };
-        Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &known.observations(&self.platform))
+        let subject = FingerprintSubject { device: self.platform.name.clone(), dataset: "any".into(), step, quantity };
+        Fingerprint::fit(subject, FitRecipe::new(FitMethod::Hybrid, 1), &known.observations(&self.platform))
     }
 
     /// Every known network left out: a fit on the others without and with what is taught, and what each says of it.
@@ -58,12 +59,12 @@ impl Study {
         for name in names {
             let mut others =
                 Study { known: self.known.clone(), asked: Vec::new(), platform: self.platform.clone(), ..*self };
-            let (own, rest): (Vec<Row>, Vec<Row>) =
+            let (own, rest): (Vec<MeasuredRow>, Vec<MeasuredRow>) =
                 self.known.rows.iter().cloned().partition(|row| row.record.variant.network == *name);
             others.known.rows = rest;
             let fits = [others.fit(&[], false)?, others.fit(&[], true)?];
             for (cases, fit) in cases.iter_mut().zip(&fits) {
-                cases.extend(Evaluation::of(fit, &own).cases);
+                cases.extend(Evaluation::from_rows(fit, &own).cases);
             }
             if wants_classes {
                 classes(&own, &fits);
@@ -76,16 +77,16 @@ impl Study {
     fn with_each(&self) -> Result<BTreeMap<String, Evaluation>> {
         let names: BTreeSet<&String> = self.asked.iter().map(|row| &row.record.variant.network).collect();
         let one = |name: &String| {
-            let (own, others): (Vec<Row>, Vec<Row>) =
+            let (own, others): (Vec<MeasuredRow>, Vec<MeasuredRow>) =
                 self.asked.iter().cloned().partition(|row| row.record.variant.network == *name);
-            Ok((name.clone(), Evaluation::of(&self.fit(&own, true)?, &others)))
+            Ok((name.clone(), Evaluation::from_rows(&self.fit(&own, true)?, &others)))
         };
         names.into_iter().map(one).collect()
     }
 }
 
 /// A line per row: measured, and how far off each fit is, with an exclamation mark outside its interval.
-fn table(rows: &[Row], fits: &[(&str, Evaluation)]) {
+fn table(rows: &[MeasuredRow], fits: &[(&str, Evaluation)]) {
     println!("{:28}{:>10}{}", "", "ms", fits.iter().map(|(title, _)| format!("{title:>12}")).collect::<String>());
     for (index, row) in rows.iter().enumerate() {
         let cell = |(_, evaluation): &(&str, Evaluation)| {
@@ -111,7 +112,7 @@ fn summary(evaluation: &Evaluation) -> String {
     let worst = evaluation.cases.iter().map(|case| (case.predicted.value() / case.measured - 1.0).abs());
     let worst = 100.0 * worst.fold(0.0, f64::max);
     let mean = evaluation.mean_over_networks().unwrap_or(f64::NAN);
-    let intervals = evaluation.intervals().map_or(String::new(), |Intervals { coverage, width, .. }| {
+    let intervals = evaluation.intervals().map_or(String::new(), |IntervalCoverage { coverage, width, .. }| {
         format!(", {coverage:.0} % inside intervals whose half is {:.0} %", 100.0 * width)
     });
     format!("mean {mean:.1} %, worst {worst:.1} %{intervals}")
@@ -122,7 +123,7 @@ fn by_network(fits: &[(&str, Evaluation)]) {
     let names: BTreeSet<&String> = fits[0].1.cases.iter().map(|case| &case.variant.network).collect();
     for name in names {
         let error = |(_, all): &(&str, Evaluation)| {
-            let own = all.only(|case| case.variant.network == *name);
+            let own = all.filter(|case| case.variant.network == *name);
             let [all, intact] = [own.clone(), own.at_level_0(true)].map(|part| part.mean_over_networks());
             format!("{:8.1} ({:4.1})", all.unwrap_or(f64::NAN), intact.unwrap_or(f64::NAN))
         };
@@ -135,7 +136,7 @@ fn by_network(fits: &[(&str, Evaluation)]) {
 }
 
 /// Milliseconds of every class of operations of every network's rows, and how far off each fit is.
-fn classes(rows: &[Row], fits: &[Fingerprint; 2]) {
+fn classes(rows: &[MeasuredRow], fits: &[Fingerprint; 2]) {
     let mut classes: BTreeMap<(String, &str), [f64; 3]> = BTreeMap::new();
     for row in rows {
         for (index, fit) in fits.iter().enumerate() {
@@ -160,7 +161,7 @@ fn main() -> Result<()> {
     let wants_classes = rest.iter().any(|word| word == "classes");
     let study = Study::read([folders, networks, platform, stage, known, asked].map(String::as_str))?;
     let fits = [study.fit(&[], false)?, study.fit(&[], true)?];
-    let [without, taught] = [&fits[0], &fits[1]].map(|fit| Evaluation::of(fit, &study.asked));
+    let [without, taught] = [&fits[0], &fits[1]].map(|fit| Evaluation::from_rows(fit, &study.asked));
     table(&study.asked, &[("without", without), ("taught", taught)]);
     for (name, others) in study.with_each()? {
         println!("with {name} profiled too, the others: {}", summary(&others));

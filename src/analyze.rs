@@ -4,11 +4,11 @@ use perf4sight_optimize::verb::half_precision;
 use perf4sight_optimize::verb::strategy::published;
 use perf4sight_replay::verb::analyze;
 use perf4sight_verb::VerbSpec;
-use perf4sight_verb::config::{Table, Values};
+use perf4sight_verb::config::{SettingTable, SettingValues};
 
 /// `perf4sight analyze`.
 pub static VERB: VerbSpec = VerbSpec {
-    table: Table {
+    table: SettingTable {
         section: "analyze",
         about: "takes the arguments of dPRO's analyze.py: replay, collect, statistic or optimize of a folder of traces",
         groups: &[
@@ -29,7 +29,7 @@ Results get the published names, in --workspace or else in --path: synthetic.jso
     parse,
 };
 
-fn parse(values: &Values<'_>) -> perf4sight_base::error::Result<Box<dyn perf4sight_verb::Verb>> {
+fn parse(values: &SettingValues<'_>) -> perf4sight_base::error::Result<Box<dyn perf4sight_verb::Verb>> {
     match values.get::<String>("option")?.as_str() {
         "optimize" => published::parse(values),
         _ => analyze::parse(values),

@@ -6,14 +6,14 @@ mod slurm;
 mod verb;
 mod words;
 
-use crate::pipeline::{self, Ending};
+use crate::pipeline::{self, RunEnding};
 use crate::verbs::{SPECS, VERBS};
 use clap::builder::{OsStringValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use perf4sight_base::error::{Error, Result, suggestion};
 use perf4sight_cost::device;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_verb::Context;
 use std::env;
 use std::ffi::OsString;
@@ -125,7 +125,7 @@ fn words() -> Vec<String> {
 ///
 /// # Errors
 /// The error that stopped it; [`Error::kind`] decides the exit code.
-pub fn run(typed: &ArgMatches, cancel: Arc<AtomicBool>) -> Result<Ending> {
+pub fn run(typed: &ArgMatches, cancel: Arc<AtomicBool>) -> Result<RunEnding> {
     let mut context = pipeline::context(console(typed), cancel)?;
     let ending = match (config_file(typed), typed.subcommand()) {
         (Some(file), Some(_)) => {
@@ -140,13 +140,13 @@ pub fn run(typed: &ArgMatches, cancel: Arc<AtomicBool>) -> Result<Ending> {
     Ok(ending)
 }
 
-fn run_subcommand(name: &str, typed: &ArgMatches, context: &mut Context) -> Result<Ending> {
+fn run_subcommand(name: &str, typed: &ArgMatches, context: &mut Context) -> Result<RunEnding> {
     if let Some(spec) = VERBS.iter().find(|spec| spec.table.section == name) {
         return pipeline::run_verb(&*verb::parse(spec, typed)?, context);
     }
     if let Some(&shell) = typed.try_get_one::<Shell>("shell").ok().flatten() {
         context.console.line(script(shell));
-        return Ok(Ending::Finished);
+        return Ok(RunEnding::Finished);
     }
     if let Some(ending) = slurm::run(name, typed, context) {
         return ending;
@@ -159,9 +159,9 @@ fn config_file(typed: &ArgMatches) -> Option<&PathBuf> {
     typed.get_one("config_file").or_else(|| typed.get_one("config"))
 }
 
-fn options(config_file: &Path, typed: &ArgMatches) -> pipeline::Options {
+fn options(config_file: &Path, typed: &ArgMatches) -> pipeline::RunOptions {
     let all = |name| typed.get_many(name).into_iter().flatten().cloned().collect();
-    pipeline::Options {
+    pipeline::RunOptions {
         config_file: config_file.to_path_buf(),
         only: all("only"),
         set: all("set"),
@@ -172,12 +172,12 @@ fn options(config_file: &Path, typed: &ArgMatches) -> pipeline::Options {
 
 fn console(typed: &ArgMatches) -> Console {
     let mode = match (typed.get_flag("json"), typed.get_flag("quiet")) {
-        (true, true) => Mode::QuietJson,
-        (true, false) => Mode::Json,
-        (false, true) => Mode::Quiet,
-        (false, false) => Mode::Normal,
+        (true, true) => OutputMode::QuietJson,
+        (true, false) => OutputMode::Json,
+        (false, true) => OutputMode::Quiet,
+        (false, false) => OutputMode::Normal,
     };
-    Console::new(Settings::of_terminal(mode, env::var_os("NO_COLOR").is_none()))
+    Console::new(ConsoleSettings::of_terminal(mode, env::var_os("NO_COLOR").is_none()))
 }
 
 /// A configuration without its flag; any other word was meant to be a subcommand.

@@ -2,7 +2,7 @@
 
 use mimalloc::MiMalloc;
 use perf4sight::cli;
-use perf4sight::pipeline::Ending;
+use perf4sight::pipeline::RunEnding;
 use perf4sight_base::{output_folder, temporary_folder};
 use perf4sight_report::paragraph;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -35,9 +35,9 @@ fn main() -> ExitCode {
     let cancel = Arc::new(AtomicBool::new(false));
     cancel_on_signals(&cancel);
     fail_where_files_may_not_grow();
-    match cli::arguments().and_then(|typed| typed.map_or(Ok(Ending::Finished), |typed| cli::run(&typed, cancel))) {
-        Ok(Ending::Finished) => ExitCode::SUCCESS,
-        Ok(Ending::Interrupted) => ExitCode::from(INTERRUPTED),
+    match cli::arguments().and_then(|typed| typed.map_or(Ok(RunEnding::Finished), |typed| cli::run(&typed, cancel))) {
+        Ok(RunEnding::Finished) => ExitCode::SUCCESS,
+        Ok(RunEnding::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => {
             complain(&format!("error: {error}"));
             ExitCode::from(error.kind().exit_code())

@@ -4,7 +4,7 @@ use crate::verbs::VERBS;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use perf4sight_base::error::{Error, nearest};
 use perf4sight_verb::VerbSpec;
-use perf4sight_verb::config::{Form, Setting, Surface};
+use perf4sight_verb::config::{ArgumentForm, Setting, Surface};
 use std::path::Path;
 
 /// The intended input, where clap reports a different error.
@@ -65,7 +65,7 @@ const LAUNCHERS: [&str; 6] = ["torchrun", "accelerate", "deepspeed", "horovodrun
 
 /// A command without its two dashes: its first word is in a place where the verb takes no word.
 fn without_dashes(spec: &VerbSpec, typed: &[String], unknown: &str) -> Option<Error> {
-    settings(spec).find(|setting| setting.argument.form == Form::Command)?;
+    settings(spec).find(|setting| setting.argument.form == ArgumentForm::Command)?;
     if typed.iter().any(|word| word == "--") {
         return None;
     }
@@ -119,5 +119,5 @@ fn is_alike(flag: &str, word: &str) -> bool {
 }
 
 fn settings(spec: &VerbSpec) -> impl Iterator<Item = &'static Setting> {
-    spec.table.on(Surface::CommandLine)
+    spec.table.for_surface(Surface::CommandLine)
 }

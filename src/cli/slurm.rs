@@ -2,7 +2,7 @@
 
 use super::option;
 use crate::pipeline::part::{self, TaskOptions};
-use crate::pipeline::{Ending, Slurm};
+use crate::pipeline::{RunEnding, SlurmOptions};
 use crate::verbs::SPECS;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use perf4sight_base::error::{Error, Result};
@@ -23,9 +23,9 @@ pub(super) fn arguments() -> [Arg; 3] {
 }
 
 /// How Slurm is to be used; none where it is not.
-pub(super) fn options(typed: &ArgMatches) -> Option<Slurm> {
+pub(super) fn options(typed: &ArgMatches) -> Option<SlurmOptions> {
     let flag = |name| typed.get_flag(name);
-    flag("slurm").then(|| Slurm { detach: flag("detach"), print_script: flag("print_script") })
+    flag("slurm").then(|| SlurmOptions { detach: flag("detach"), print_script: flag("print_script") })
 }
 
 /// What a task of an array runs.
@@ -47,7 +47,7 @@ fn hidden(name: &'static str, about: &'static str) -> Command {
 }
 
 /// Runs one of these subcommands; none where it is another one.
-pub(super) fn run(name: &str, typed: &ArgMatches, context: &mut Context) -> Option<Result<Ending>> {
+pub(super) fn run(name: &str, typed: &ArgMatches, context: &mut Context) -> Option<Result<RunEnding>> {
     match name {
         TASK => Some(task_options(typed).and_then(|options| part::run_task(SPECS, &options, context))),
         MERGE => Some(run_folder(typed).and_then(|run| part::merge(SPECS, run, context))),

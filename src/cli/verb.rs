@@ -5,7 +5,10 @@ use clap::builder::{FalseyValueParser, OsStringValueParser, StringValueParser, T
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use perf4sight_base::error::Result;
-use perf4sight_verb::config::{Document, Entry, Form, Kind, Missing, Origin, Setting, Surface, Table, Value, Values};
+use perf4sight_verb::config::{
+    ArgumentForm, ConfigDocument, ConfigEntry, DefaultValue, Setting, SettingTable, SettingValues, Surface, Value,
+    ValueKind, ValueOrigin,
+};
 use perf4sight_verb::{Verb, VerbSpec};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -27,8 +30,8 @@ pub(super) fn subcommand(spec: &VerbSpec) -> Command {
 /// # Errors
 /// Errors of the verb, with their argument.
 pub(super) fn parse(spec: &VerbSpec, typed: &ArgMatches) -> Result<Box<dyn Verb>> {
-    let document = Document::of_arguments(spec.table.section, entries(&spec.table, typed));
-    (spec.parse)(&Values::of_arguments(&document, &spec.table)?)
+    let document = ConfigDocument::of_arguments(spec.table.section, entries(&spec.table, typed));
+    (spec.parse)(&SettingValues::of_arguments(&document, &spec.table)?)
 }
 
 fn capitalised(text: &str) -> String {
@@ -36,11 +39,11 @@ fn capitalised(text: &str) -> String {
     initial.to_uppercase() + rest
 }
 
-fn settings(table: &Table) -> impl Iterator<Item = &'static Setting> {
-    table.on(Surface::CommandLine)
+fn settings(table: &SettingTable) -> impl Iterator<Item = &'static Setting> {
+    table.for_surface(Surface::CommandLine)
 }
 
-fn arguments(table: &Table) -> impl Iterator<Item = Arg> {
+fn arguments(table: &SettingTable) -> impl Iterator<Item = Arg> {
     settings(table).map(|setting| {
         let conflicts = settings(table).filter(|other| setting.contradicts(other)).map(|other| other.key);
         argument(setting).conflicts_with_all(conflicts.collect::<Vec<_>>())
@@ -51,9 +54,9 @@ fn argument(setting: &Setting) -> Arg {
     let help = setting.help.strip_suffix('.').unwrap_or(setting.help);
     let argument = spelled(Arg::new(setting.key).help(help), setting);
     let argument = setting.argument.requires.into_iter().fold(argument, Arg::requires);
-    let argument = argument.required(setting.missing(Surface::CommandLine) == Missing::Required);
+    let argument = argument.required(setting.missing(Surface::CommandLine) == DefaultValue::Required);
     let argument = setting.argument.environment.into_iter().fold(argument, Arg::env).hide_env_values(true);
-    if let Kind::Flag = setting.kind {
+    if let ValueKind::Flag = setting.kind {
         // A variable turns it on by being set, but to nothing, 0, no, off or false.
         return argument.action(ArgAction::SetTrue).value_parser(FalseyValueParser::new());
     }
@@ -61,7 +64,7 @@ fn argument(setting: &Setting) -> Arg {
         .action(if setting.many { ArgAction::Append } else { ArgAction::Set })
         .value_parser(value_parser(setting))
         .hide_possible_values(setting.argument.known.is_some())
-        .ignore_case(matches!(setting.kind, Kind::Word(_)))
+        .ignore_case(matches!(setting.kind, ValueKind::Word(_)))
         .allow_negative_numbers(setting.flag().is_some());
     let shown = default(setting).into_iter();
     shown.fold(argument, Arg::default_value)
@@ -82,14 +85,14 @@ fn spelled(argument: Arg, setting: &Setting) -> Arg {
         None if how.several || (setting.many && setting.flag().is_none()) => argument.num_args(1..),
         None => argument,
     };
-    argument.last(how.form == Form::Command)
+    argument.last(how.form == ArgumentForm::Command)
 }
 
 /// The default that the help shows: the value that the program will fill in.
 fn default(setting: &Setting) -> Option<&'static str> {
     match setting.missing(Surface::CommandLine) {
-        Missing::Literal("[]") | Missing::Required | Missing::Unset => None,
-        Missing::Literal(literal) => Some(literal.trim_matches(['[', ']'])),
+        DefaultValue::Literal("[]") | DefaultValue::Required | DefaultValue::Unset => None,
+        DefaultValue::Literal(literal) => Some(literal.trim_matches(['[', ']'])),
     }
 }
 
@@ -97,8 +100,8 @@ fn default(setting: &Setting) -> Option<&'static str> {
 fn value_parser(setting: &Setting) -> ValueParser {
     let setting = *setting;
     match (setting.kind, setting.argument.known) {
-        (Kind::Word(words), _) if !setting.many => Words(words()).try_map(move |word| setting.read(&word)).into(),
-        (Kind::Path, _) => OsStringValueParser::new().try_map(move |word| path(&setting, word)).into(),
+        (ValueKind::Word(words), _) if !setting.many => Words(words()).try_map(move |word| setting.read(&word)).into(),
+        (ValueKind::Path, _) => OsStringValueParser::new().try_map(move |word| path(&setting, word)).into(),
         (_, Some(known)) => Words(known()).try_map(move |word| setting.read(&word)).into(),
         (_, None) => StringValueParser::new().try_map(move |word| setting.read(&word)).into(),
     }
@@ -113,22 +116,22 @@ fn path(setting: &Setting, word: OsString) -> std::result::Result<Value, String>
 }
 
 /// The written arguments, in the order of the settings; the program fills in defaults.
-fn entries(table: &Table, typed: &ArgMatches) -> Vec<Entry> {
+fn entries(table: &SettingTable, typed: &ArgMatches) -> Vec<ConfigEntry> {
     let is_written = |one: &&Setting| {
         let source = typed.value_source(one.key);
         matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
     };
     let typed_ones = settings(table).filter(is_written);
-    let entry = |setting: &Setting| Entry {
+    let entry = |setting: &Setting| ConfigEntry {
         key: setting.key.to_owned(),
         value: value(setting, typed),
-        origin: Origin::Argument(setting.spelled()),
+        origin: ValueOrigin::Argument(setting.spelling()),
     };
     typed_ones.map(entry).collect()
 }
 
 fn value(setting: &Setting, typed: &ArgMatches) -> Value {
-    if let Kind::Flag = setting.kind {
+    if let ValueKind::Flag = setting.kind {
         return Value::Flag(typed.get_flag(setting.key));
     }
     let mut values: Vec<Value> = Vec::new();

@@ -19,8 +19,8 @@ pub(super) fn sections() -> Words {
 /// Each section's keys, ready for a value.
 pub(super) fn keys() -> Words {
     static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| {
-        let keys = |table: &'static perf4sight_verb::config::Table| {
-            table.on(Surface::Configuration).map(|setting| format!("{}.{}=", table.section, setting.key))
+        let keys = |table: &'static perf4sight_verb::config::SettingTable| {
+            table.for_surface(Surface::Configuration).map(|setting| format!("{}.{}=", table.section, setting.key))
         };
         SPECS.iter().map(|spec| &spec.table).chain([&perf4sight_slurm::TABLE]).flat_map(keys).collect()
     });

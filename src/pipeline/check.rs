@@ -2,9 +2,9 @@
 
 use super::ParsedSection;
 use super::inputs;
-use super::place::{self, Form};
-use perf4sight_base::error::{Error, Kind, Result};
-use perf4sight_base::path_name::shown;
+use super::place::{self, PlaceForm};
+use perf4sight_base::error::{Error, FailureKind, Result};
+use perf4sight_base::path_name::display_path;
 use perf4sight_report::Console;
 use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles};
 use serde_json::{Value, json};
@@ -69,8 +69,8 @@ pub(super) fn outlined<'a>(
         None => section.work.outline(planned, context),
     };
     let outline = outline.map_err(|error| {
-        let error = error.configured();
-        let has_place = error.kind() == Kind::Config || error.has_line();
+        let error = error.as_config_error();
+        let has_place = error.kind() == FailureKind::Config || error.has_line();
         section.values.at_section(if has_place { error } else { error.about(&format!("[{}]", section.name())) })
     })?;
     outline.reads.iter().try_for_each(|read| readable(read, section, planned))?;
@@ -79,14 +79,14 @@ pub(super) fn outlined<'a>(
 
 /// Refuses places that cannot be written to, and files that are there and cannot be used.
 fn usable(outline: &Outline, section: &ParsedSection, planned: &PlannedFiles, context: &mut Context) -> Result<()> {
-    outline.fills.iter().try_for_each(|folder| writable(folder, Form::Folder, section))?;
-    outline.writes.iter().try_for_each(|file| writable(file, Form::File, section))?;
+    outline.fills.iter().try_for_each(|folder| writable(folder, PlaceForm::Folder, section))?;
+    outline.writes.iter().try_for_each(|file| writable(file, PlaceForm::File, section))?;
     let mut known = outline.checks.iter().filter(|check| !check.reads.iter().any(|read| planned.is_written(read)));
     known.try_for_each(|check| (check.run)(context).map_err(|error| section.values.refused(check.key, error)))
 }
 
 fn readable(read: &KeyedPath, section: &ParsedSection, planned: &PlannedFiles) -> Result<()> {
-    let path = shown(&read.path);
+    let path = display_path(&read.path);
     match planned.exists(&read.path) {
         true => Ok(()),
         false => Err(section
@@ -104,12 +104,12 @@ fn written_once<'a>(
     mut earlier: impl Iterator<Item = (&'a ParsedSection<'a>, &'a Outline<'a>)>,
 ) -> Result<()> {
     if let Some(file) = outline.written_twice() {
-        let problem = format!("{} is written twice", shown(&file.path));
+        let problem = format!("{} is written twice", display_path(&file.path));
         return Err(section.values.error(file.key, problem).expected("a file of its own for each result"));
     }
     let twice = earlier.find_map(|(other, others)| Some((other, outline.collides(others)?)));
     twice.map_or(Ok(()), |(other, (key, file))| {
-        let problem = format!("[{}] writes {}, too", other.name(), shown(file));
+        let problem = format!("[{}] writes {}, too", other.name(), display_path(file));
         Err(section.values.error(key, problem).expected("a place of its own for each section"))
     })
 }
@@ -139,9 +139,10 @@ fn out_of_order<'a>(sections: &[ParsedSection<'a>], outlines: &[Outline]) -> Vec
 }
 
 /// Refuses a file or folder that cannot be written before hours of measurements, not after them.
-fn writable(written: &KeyedPath, form: Form, section: &ParsedSection) -> Result<()> {
-    place::check(&written.path, form)
-        .map_err(|why| section.values.error(written.key, format!("cannot write {}: {why}", shown(&written.path))))
+fn writable(written: &KeyedPath, form: PlaceForm, section: &ParsedSection) -> Result<()> {
+    place::check(&written.path, form).map_err(|why| {
+        section.values.error(written.key, format!("cannot write {}: {why}", display_path(&written.path)))
+    })
 }
 
 /// Prints the plan.

@@ -1,14 +1,14 @@
 //! The findings of several sections about the same subjects, side by side.
 
-use perf4sight_report::{Cell, Column, Table};
-use perf4sight_verb::{Finding, Noun};
+use perf4sight_report::{Cell, Table, TableColumn};
+use perf4sight_verb::{CountedNoun, TableFinding};
 use serde_json::{Value, json};
 
 /// All findings about subjects of one kind.
 pub(super) struct Findings {
-    pub subject: Noun,
+    pub subject: CountedNoun,
     /// In the order in which they were reported.
-    pub all: Vec<Finding>,
+    pub all: Vec<TableFinding>,
 }
 
 impl Findings {
@@ -16,7 +16,7 @@ impl Findings {
     /// findings.
     pub fn table(&self) -> Option<Table> {
         let columns = distinct(self.all.iter().map(|finding| &finding.column));
-        let first = Column::text(self.subject.one, self.subject.one);
+        let first = TableColumn::text(self.subject.one, self.subject.one);
         let mut table = Table::new("Result", std::iter::once(first).chain(columns.iter().copied().cloned()));
         for about in distinct(self.all.iter().map(|finding| finding.about.as_str())) {
             let cells = columns.iter().map(|column| self.cell(about, &column.key));

@@ -3,7 +3,7 @@
 use super::ParsedSection;
 use super::check::outlined;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::path_name::shown;
+use perf4sight_base::path_name::display_path;
 use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles};
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use std::path::Path;
 const OVERWRITE: &str = "overwrite";
 
 /// A file that must not be replaced, and who reads it.
-struct Input<'a> {
+struct ProtectedInput<'a> {
     reader: String,
     path: &'a Path,
 }
@@ -46,12 +46,13 @@ pub(super) fn stay(
 }
 
 /// What these sections read, and the configuration.
-fn inputs<'a>(sections: impl Iterator<Item = (&'a ParsedSection<'a>, &'a Outline<'a>)>) -> Vec<Input<'a>> {
+fn inputs<'a>(sections: impl Iterator<Item = (&'a ParsedSection<'a>, &'a Outline<'a>)>) -> Vec<ProtectedInput<'a>> {
     let mut sections = sections.peekable();
-    let config =
-        sections.peek().map(|(section, _)| Input { reader: "this program".to_owned(), path: section.values.file() });
+    let config = sections
+        .peek()
+        .map(|(section, _)| ProtectedInput { reader: "this program".to_owned(), path: section.values.file() });
     let read = sections.flat_map(|(section, outline)| {
-        outline.reads.iter().map(|read| Input { reader: format!("[{}]", section.name()), path: &read.path })
+        outline.reads.iter().map(|read| ProtectedInput { reader: format!("[{}]", section.name()), path: &read.path })
     });
     config.into_iter().chain(read).collect()
 }
@@ -61,9 +62,13 @@ fn overwrites(section: &ParsedSection) -> bool {
 }
 
 /// The inputs in the places of a section's results, each with its reader, except those that the section certainly wrote.
-fn replaced<'a>(section: &ParsedSection, outline: &'a Outline, inputs: &'a [Input]) -> Vec<(&'a KeyedPath, &'a str)> {
-    let of_input = |input: &'a Input| outline.replaces(input.path).map(|file| (file, input.reader.as_str()));
-    inputs.iter().flat_map(of_input).filter(|(file, _)| !section.work.wrote(&file.path)).collect()
+fn replaced<'a>(
+    section: &ParsedSection,
+    outline: &'a Outline,
+    inputs: &'a [ProtectedInput],
+) -> Vec<(&'a KeyedPath, &'a str)> {
+    let of_input = |input: &'a ProtectedInput| outline.replaces(input.path).map(|file| (file, input.reader.as_str()));
+    inputs.iter().flat_map(of_input).filter(|(file, _)| !section.work.is_from_earlier_run(&file.path)).collect()
 }
 
 /// The keys of the results that the section would write even without `overwrite`.
@@ -82,7 +87,7 @@ fn own_keys(
 }
 
 fn refused(section: &ParsedSection, file: &KeyedPath, reader: &str) -> Error {
-    let problem = format!("{} would be replaced, and {reader} reads it", shown(&file.path));
+    let problem = format!("{} would be replaced, and {reader} reads it", display_path(&file.path));
     let error = section.values.error(file.key, problem).expected("another path");
     error.help("overwrite = True never replaces an input")
 }

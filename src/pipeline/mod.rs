@@ -11,7 +11,7 @@ use closing::Closing;
 use perf4sight_base::error::{Error, Result, suggestion};
 use perf4sight_report::Console;
 use perf4sight_slurm as slurm;
-use perf4sight_verb::config::{Document, SectionText, Table, Values};
+use perf4sight_verb::config::{ConfigDocument, SectionText, SettingTable, SettingValues};
 use perf4sight_verb::{Context, Divisible, Outline, PlannedFiles, Section, Spec, Summary, Verb};
 use std::env;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use std::time::SystemTime;
 
 /// Options of a run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct RunOptions {
     /// The configuration.
     pub config_file: PathBuf,
     /// The sections to run; all of them where empty.
@@ -31,12 +31,12 @@ pub struct Options {
     /// Show the planned work and stop there.
     pub check: bool,
     /// Let Slurm do the work of sections that can be divided.
-    pub slurm: Option<Slurm>,
+    pub slurm: Option<SlurmOptions>,
 }
 
 /// How Slurm is used.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Slurm {
+pub struct SlurmOptions {
     /// Leave the tasks running instead of waiting for them.
     pub detach: bool,
     /// Show what would be submitted and stop there.
@@ -45,7 +45,7 @@ pub struct Slurm {
 
 /// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum RunEnding {
     /// All requested work was done.
     Finished,
     /// Ctrl-C; parts finished until then are kept.
@@ -57,7 +57,7 @@ pub(crate) struct ParsedSection<'a> {
     spec: &'a Spec,
     /// Its place among all sections, which are listed in the order in which they usually run.
     usual_position: usize,
-    values: Values<'a>,
+    values: SettingValues<'a>,
     work: Box<dyn Section>,
 }
 
@@ -75,25 +75,25 @@ pub fn context(console: Console, cancel: Arc<AtomicBool>) -> Result<Context> {
 ///
 /// # Errors
 /// Any error in any section, before the first one runs; later the error that stops a section.
-pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<Ending> {
-    let mut document = Document::load(&options.config_file)?;
+pub fn run(specs: &[&Spec], options: &RunOptions, context: &mut Context) -> Result<RunEnding> {
+    let mut document = ConfigDocument::load(&options.config_file)?;
     options.set.iter().try_for_each(|assignment| document.set(assignment))?;
     let tables = tables(specs);
     let (sections, left_out) = chosen(parse(specs, &tables, &document)?, &options.only, &document)?;
     // Checked even where it is not used.
     let settings = slurm_settings(&document, &tables)?;
-    let slurm = options.slurm.map(|Slurm { detach, .. }| slurm::Settings { detach, ..settings });
+    let slurm = options.slurm.map(|SlurmOptions { detach, .. }| slurm::SlurmSettings { detach, ..settings });
     if slurm.is_some() {
         check::divisible(&sections, context)?;
     }
     let outlines = check::outlines(&sections, &left_out, slurm.is_some(), context)?;
     if options.check {
         check::show(&sections, &outlines, &context.console);
-        return Ok(Ending::Finished);
+        return Ok(RunEnding::Finished);
     }
-    if let (Some(settings), Some(Slurm { print_script: true, .. })) = (&slurm, options.slurm) {
+    if let (Some(settings), Some(SlurmOptions { print_script: true, .. })) = (&slurm, options.slurm) {
         show_scripts(&sections, &outlines, settings, context)?;
-        return Ok(Ending::Finished);
+        return Ok(RunEnding::Finished);
     }
     context.config = document.to_string();
     run_all(specs, &sections, slurm.as_ref(), context)
@@ -103,7 +103,7 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
 fn show_scripts(
     sections: &[ParsedSection],
     outlines: &[Outline],
-    settings: &slurm::Settings,
+    settings: &slurm::SlurmSettings,
     context: &mut Context,
 ) -> Result<()> {
     let mut planned = PlannedFiles::default();
@@ -116,22 +116,22 @@ fn show_scripts(
     Ok(())
 }
 
-fn tables<'a>(specs: &'a [&'a Spec]) -> Vec<&'a Table> {
+fn tables<'a>(specs: &'a [&'a Spec]) -> Vec<&'a SettingTable> {
     specs.iter().map(|spec| &spec.table).collect()
 }
 
 /// The values of `[slurm]`, or its defaults.
-fn slurm_settings(document: &Document, tables: &[&Table]) -> Result<slurm::Settings> {
+fn slurm_settings(document: &ConfigDocument, tables: &[&SettingTable]) -> Result<slurm::SlurmSettings> {
     let absent = SectionText { name: slurm::TABLE.section.to_owned(), line: 0, entries: Vec::new() };
     let section = document.section(slurm::TABLE.section).unwrap_or(&absent);
-    slurm::Settings::parse(&Values::check(document, section, &slurm::TABLE, tables)?)
+    slurm::SlurmSettings::parse(&SettingValues::check(document, section, &slurm::TABLE, tables)?)
 }
 
 /// Runs a verb of the command line and shows its summary.
 ///
 /// # Errors
 /// The error that stopped the verb, or that of the part that failed while the rest succeeded.
-pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<Ending> {
+pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<RunEnding> {
     let summary = verb.run(context)?;
     show(&summary, &context.console);
     closing::show_files(&summary.files, &context.console);
@@ -140,21 +140,25 @@ pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<Ending> {
 }
 
 /// Checks the values of all sections before the first is parsed, because defaults refer to other sections.
-fn parse<'a>(specs: &[&'a Spec], tables: &'a [&'a Table], document: &'a Document) -> Result<Vec<ParsedSection<'a>>> {
+fn parse<'a>(
+    specs: &[&'a Spec],
+    tables: &'a [&'a SettingTable],
+    document: &'a ConfigDocument,
+) -> Result<Vec<ParsedSection<'a>>> {
     let sections = document.sections().iter().filter(|section| section.name != slurm::TABLE.section);
     let checked = sections.map(|section| {
         let (position, spec) = spec(specs, section, document)?;
-        Ok((position, spec, Values::check(document, section, &spec.table, tables)?))
+        Ok((position, spec, SettingValues::check(document, section, &spec.table, tables)?))
     });
-    let checked: Vec<(usize, &Spec, Values)> = checked.collect::<Result<_>>()?;
-    let parsed = |(usual_position, spec, values): (usize, &'a Spec, Values<'a>)| {
-        let work = (spec.parse)(&values).map_err(|error| values.at_section(error.configured()))?;
+    let checked: Vec<(usize, &Spec, SettingValues)> = checked.collect::<Result<_>>()?;
+    let parsed = |(usual_position, spec, values): (usize, &'a Spec, SettingValues<'a>)| {
+        let work = (spec.parse)(&values).map_err(|error| values.at_section(error.as_config_error()))?;
         Ok(ParsedSection { spec, usual_position, values, work })
     };
     checked.into_iter().map(parsed).collect()
 }
 
-fn spec<'a>(specs: &[&'a Spec], section: &SectionText, document: &Document) -> Result<(usize, &'a Spec)> {
+fn spec<'a>(specs: &[&'a Spec], section: &SectionText, document: &ConfigDocument) -> Result<(usize, &'a Spec)> {
     specs.iter().copied().enumerate().find(|(_, spec)| spec.table.section == section.name).ok_or_else(|| {
         let known = specs.iter().map(|spec| spec.table.section).chain([slurm::TABLE.section]);
         let known: Vec<&str> = known.collect();
@@ -169,7 +173,7 @@ fn spec<'a>(specs: &[&'a Spec], section: &SectionText, document: &Document) -> R
 fn chosen<'a>(
     sections: Vec<ParsedSection<'a>>,
     only: &[String],
-    document: &Document,
+    document: &ConfigDocument,
 ) -> Result<(Vec<ParsedSection<'a>>, Vec<ParsedSection<'a>>)> {
     let present: Vec<&str> = sections.iter().map(ParsedSection::name).collect();
     if present.is_empty() {
@@ -185,10 +189,10 @@ fn chosen<'a>(
 fn run_all(
     specs: &[&Spec],
     sections: &[ParsedSection],
-    slurm: Option<&slurm::Settings>,
+    slurm: Option<&slurm::SlurmSettings>,
     context: &mut Context,
-) -> Result<Ending> {
-    let mut closing = Closing::of(sections.iter().map(|section| section.spec.subject));
+) -> Result<RunEnding> {
+    let mut closing = Closing::new(sections.iter().map(|section| section.spec.subject));
     let (mut failure, mut is_left) = (None, false);
     for section in sections.iter() {
         if context.cancelled() {
@@ -214,7 +218,7 @@ fn run_all(
 fn run_one(
     specs: &[&Spec],
     section: &ParsedSection,
-    slurm: Option<&slurm::Settings>,
+    slurm: Option<&slurm::SlurmSettings>,
     context: &mut Context,
 ) -> Result<(Summary, bool)> {
     let of_config = |file: &Path, name: &str, work: &mut dyn FnMut(&dyn Divisible) -> Result<()>| {
@@ -223,14 +227,14 @@ fn run_one(
     match slurm.zip(section.work.divisible()) {
         None => section.work.run(context).map(|summary| (summary, true)),
         Some((settings, work)) => Ok(match slurm::run(work, section.name(), settings, &of_config, context)? {
-            slurm::Done::Complete(summary) => (summary, true),
-            slurm::Done::Left(summary) => (summary, false),
+            slurm::SectionEnd::Complete(summary) => (summary, true),
+            slurm::SectionEnd::Left(summary) => (summary, false),
         }),
     }
 }
 
-fn ending(context: &Context) -> Ending {
-    if context.cancelled() { Ending::Interrupted } else { Ending::Finished }
+fn ending(context: &Context) -> RunEnding {
+    if context.cancelled() { RunEnding::Interrupted } else { RunEnding::Finished }
 }
 
 fn show(summary: &Summary, console: &Console) {

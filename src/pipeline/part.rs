@@ -1,9 +1,9 @@
 //! What a job of Slurm runs: one task of a section, or the merging after all of them.
 
-use super::{Ending, ParsedSection, ending, parse, tables};
+use super::{ParsedSection, RunEnding, ending, parse, tables};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_slurm::task::{self, Task};
-use perf4sight_verb::config::Document;
+use perf4sight_slurm::task::{self, RunningTask};
+use perf4sight_verb::config::ConfigDocument;
 use perf4sight_verb::{Context, Divisible, Spec};
 use std::path::Path;
 
@@ -26,10 +26,10 @@ pub struct TaskOptions<'a> {
 ///
 /// # Errors
 /// A folder without the run; the error of the section.
-pub fn run_task(specs: &[&Spec], options: &TaskOptions<'_>, context: &mut Context) -> Result<Ending> {
-    let task = Task::load(options.run, options.name, options.task, [options.node, options.job])?;
+pub fn run_task(specs: &[&Spec], options: &TaskOptions<'_>, context: &mut Context) -> Result<RunEnding> {
+    let task = RunningTask::load(options.run, options.name, options.task, [options.node, options.job])?;
     let summary = task.perform(context, |part, context| {
-        let document = Document::load(task.config())?;
+        let document = ConfigDocument::load(task.config())?;
         context.config = document.to_string();
         with_section(specs, &document, task.section(), |section| section.run_part(part, context))
     })?;
@@ -40,9 +40,9 @@ pub fn run_task(specs: &[&Spec], options: &TaskOptions<'_>, context: &mut Contex
 ///
 /// # Errors
 /// A folder without the run, results that cannot be merged.
-pub fn merge(specs: &[&Spec], run: &Path, context: &mut Context) -> Result<Ending> {
+pub fn merge(specs: &[&Spec], run: &Path, context: &mut Context) -> Result<RunEnding> {
     let (section, config) = task::about(run)?;
-    let document = Document::load(config)?;
+    let document = ConfigDocument::load(config)?;
     with_section(specs, &document, &section, |section| perf4sight_slurm::merge(run, section, context))?;
     Ok(ending(context))
 }
@@ -57,13 +57,13 @@ pub(super) fn with_file(
     name: &str,
     work: &mut dyn FnMut(&dyn Divisible) -> Result<()>,
 ) -> Result<()> {
-    with_section(specs, &Document::load(file)?, name, work)
+    with_section(specs, &ConfigDocument::load(file)?, name, work)
 }
 
 /// Runs `work` on a section of a configuration.
 fn with_section<T>(
     specs: &[&Spec],
-    document: &Document,
+    document: &ConfigDocument,
     name: &str,
     work: impl FnOnce(&dyn Divisible) -> Result<T>,
 ) -> Result<T> {

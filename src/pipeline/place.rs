@@ -2,7 +2,7 @@
 
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
-use perf4sight_base::path_name::shown;
+use perf4sight_base::path_name::display_path;
 use perf4sight_base::{atomic_write, input_file};
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// What is written to a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum PlaceForm {
     /// A file; links to it are followed, even where they lead to nothing yet.
     File,
     /// A folder, which is made with its parents if it does not exist.
@@ -22,20 +22,20 @@ pub(super) enum Form {
 const LONGEST: usize = 255;
 
 /// Refuses a place that cannot be written to, in words. Nothing is made there.
-pub(super) fn check(path: &Path, form: Form) -> Result<(), String> {
+pub(super) fn check(path: &Path, form: PlaceForm) -> Result<(), String> {
     if path.iter().any(|name| name.len() > LONGEST) {
         return Err(format!("a name in it is longer than {LONGEST} bytes"));
     }
-    if form == Form::File && path.as_os_str().as_bytes().ends_with(b"/") {
+    if form == PlaceForm::File && path.as_os_str().as_bytes().ends_with(b"/") {
         return Err("its name ends as that of a folder".to_owned());
     }
     let path = match form {
-        Form::File if input_file::is_inherited(path) => return Ok(()),
-        Form::File => atomic_write::followed(path).map_err(|cause| cause.to_string())?,
-        Form::Folder => path.to_owned(),
+        PlaceForm::File if input_file::is_inherited(path) => return Ok(()),
+        PlaceForm::File => atomic_write::link_target(path).map_err(|cause| cause.to_string())?,
+        PlaceForm::Folder => path.to_owned(),
     };
     let (there, about) = nearest(&path)?;
-    let folder = match (there == path && form == Form::File, about.is_dir()) {
+    let folder = match (there == path && form == PlaceForm::File, about.is_dir()) {
         (true, true) => return Err("it is a folder".to_owned()),
         (true, false) => {
             allowed(&there, AccessFlags::W_OK)?;
@@ -47,7 +47,7 @@ pub(super) fn check(path: &Path, form: Form) -> Result<(), String> {
         }
         (false, true) => there,
         (false, false) if there == path => return Err("it is a file".to_owned()),
-        (false, false) => return Err(format!("{} is a file", shown(&there))),
+        (false, false) => return Err(format!("{} is a file", display_path(&there))),
     };
     allowed(&folder, AccessFlags::W_OK | AccessFlags::X_OK)?;
     match statvfs(&folder) {
@@ -65,16 +65,16 @@ fn nearest(path: &Path) -> Result<(PathBuf, Metadata), String> {
             Ok(about) => return Ok((path.to_owned(), about)),
             // No folder can be made in the place of such a link, nor through it.
             Err(cause) if cause.kind() == ErrorKind::NotFound && path.is_symlink() => {
-                return Err(format!("{} is a link that leads nowhere", shown(path)));
+                return Err(format!("{} is a link that leads nowhere", display_path(path)));
             }
             Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 path = atomic_write::folder_of(path);
             }
-            Err(cause) => return Err(format!("{}: {cause}", shown(path))),
+            Err(cause) => return Err(format!("{}: {cause}", display_path(path))),
         }
     }
 }
 
 fn allowed(path: &Path, flags: AccessFlags) -> Result<(), String> {
-    access(path, flags).map_err(|cause| format!("{}: {}", shown(path), cause.desc()))
+    access(path, flags).map_err(|cause| format!("{}: {}", display_path(path), cause.desc()))
 }

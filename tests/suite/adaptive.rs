@@ -4,19 +4,22 @@ use super::fixtures::{Sink, context, shared};
 use super::profile::{LOGS, profile, rows, scene};
 use perf4sight_base::units::{Bytes, Milliseconds};
 use perf4sight_cost::device::Device;
-use perf4sight_cost::device::recorded::Recorded;
+use perf4sight_cost::device::recorded::RecordedDevice;
 use perf4sight_cost::evaluation::Evaluation;
 use perf4sight_cost::fingerprint::{
-    Fingerprint, Gathered, Levels, Method, Networks, Recipe, Selection, Subject, gather,
+    Fingerprint, FingerprintSubject, FitMethod, FitRecipe, GatheredRows, LevelSelection, NetworkFolder, RowSelection,
+    gather,
 };
-use perf4sight_cost::plan::{Adaptive, Configuration, Decision, Ledger, Means, Offer, Plan};
-use perf4sight_cost::records::{MemoryColumns, Outcome, Provenance, Reading, Record, Variant};
-use perf4sight_cost::verbs::profile::{Counts, MeasurementRun, Planned, ProfileLog};
+use perf4sight_cost::plan::{
+    AdaptivePlan, Configuration, MeasurementLedger, OfferedConfiguration, Plan, PlanDecision, PlanInputs,
+};
+use perf4sight_cost::records::{MeasurementOutcome, MemoryColumns, ProfileProvenance, RowReading, RowRecord, Variant};
+use perf4sight_cost::verbs::profile::{MeasurementRun, PlannedMeasurement, ProfileCounts, ProfileLog};
 use perf4sight_network::Network;
 use perf4sight_network::zoo::{Dataset, build};
 use perf4sight_onnx as onnx;
 use perf4sight_platform::Platform;
-use perf4sight_report::Mode;
+use perf4sight_report::OutputMode;
 use perf4sight_step::workload::{Quantity, Stage, Step, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,7 +29,7 @@ use std::time::Duration;
 
 const BATCHES: &str = "bs = [1,2,4,8,16,24,32,40,48,56,64,72,80,88,96,104,112,120,128,136]";
 
-fn count(records: &[Record], outcome: Outcome) -> usize {
+fn count(records: &[RowRecord], outcome: MeasurementOutcome) -> usize {
     records.iter().filter(|record| record.outcome == outcome).count()
 }
 
@@ -48,7 +51,9 @@ fn a_few_rows_are_measured_and_nothing_is_measured_again() {
         for name in networks {
             let rows = rows(&scene, quantity, &format!("{name}_0"));
             assert!(rows.len() >= 8, "{name} has {} rows", rows.len());
-            assert!(count(&rows, Outcome::OutOfMemory) <= 2 && count(&rows, Outcome::Skipped) == 0);
+            assert!(
+                count(&rows, MeasurementOutcome::OutOfMemory) <= 2 && count(&rows, MeasurementOutcome::Skipped) == 0
+            );
         }
     }
     let repeated = networks.map(|name| {
@@ -59,7 +64,7 @@ fn a_few_rows_are_measured_and_nothing_is_measured_again() {
     let before = counted(Quantity::Latency);
     profile(&scene).succeeds();
     assert_eq!(counted(Quantity::Latency), before);
-    assert_eq!(Provenance::load(&scene.path(LOGS)).unwrap().unwrap().runs.len(), 1, "a run that added nothing");
+    assert_eq!(ProfileProvenance::load(&scene.path(LOGS)).unwrap().unwrap().runs.len(), 1, "a run that added nothing");
 }
 
 #[test]
@@ -120,7 +125,7 @@ fn a_recorded_device_is_asked_for_nothing_it_lacks() {
 
 /// Four networks of the zoo at some batch sizes, and what a device of 2 GiB that follows the arithmetic says of each.
 struct Bench {
-    offers: Vec<Offer>,
+    offers: Vec<OfferedConfiguration>,
 }
 
 impl Bench {
@@ -134,28 +139,28 @@ impl Bench {
         Bench { offers: offers.collect() }
     }
 
-    fn plan(&self) -> Adaptive {
-        let platform = Platform::named("cpu").unwrap();
-        Adaptive::new(self.offers.clone(), Means { platform, capacity: None, repeats: true, seed: 0 })
+    fn plan(&self) -> AdaptivePlan {
+        let platform = Platform::for_name("cpu").unwrap();
+        AdaptivePlan::new(self.offers.clone(), PlanInputs { platform, capacity: None, repeats: true, seed: 0 })
     }
 
-    fn answer(&self, configuration: &Configuration) -> Vec<Record> {
+    fn answer(&self, configuration: &Configuration) -> Vec<RowRecord> {
         let Configuration { variant, workload, .. } = configuration;
         let network = &self.offers.iter().find(|offer| offer.configuration.variant == *variant).unwrap().network;
         let used = Bytes(12 * workload.batch * network.activations() + (100 << 20));
         let latency = Milliseconds(30.0 + 1e-8 * (workload.batch * network.macs()) as f64);
         let fits = used.0 < 2 << 30;
         let memory = MemoryColumns { used: fits.then_some(used), ..MemoryColumns::default() };
-        let readings = [Reading::Latency(fits.then_some(latency)), Reading::Memory(memory)];
-        let outcome = if fits { Outcome::Measured } else { Outcome::OutOfMemory };
-        readings.map(|reading| Record::new(variant.clone(), *workload, outcome, reading)).into()
+        let readings = [RowReading::Latency(fits.then_some(latency)), RowReading::Memory(memory)];
+        let outcome = if fits { MeasurementOutcome::Measured } else { MeasurementOutcome::OutOfMemory };
+        readings.map(|reading| RowRecord::new(variant.clone(), *workload, outcome, reading)).into()
     }
 
     /// What is measured, in order, by a plan that knows these rows.
-    fn run(&self, known: &[Record]) -> Vec<Configuration> {
-        let (mut plan, mut ledger, mut order) = (self.plan(), Ledger::of(known), Vec::new());
-        while let Decision::Measure(next) = plan.next(&ledger, 0.0).unwrap() {
-            self.answer(&next).iter().for_each(|row| ledger.enter(row));
+    fn run(&self, known: &[RowRecord]) -> Vec<Configuration> {
+        let (mut plan, mut ledger, mut order) = (self.plan(), MeasurementLedger::from_records(known), Vec::new());
+        while let PlanDecision::Measure(next) = plan.next(&ledger, 0.0).unwrap() {
+            self.answer(&next).iter().for_each(|row| ledger.record(row));
             order.push(next);
             assert!(order.len() <= 120, "a plan ends");
         }
@@ -163,11 +168,11 @@ impl Bench {
     }
 }
 
-fn offer(network: &Arc<Network>, name: &str, batch: u64) -> Offer {
+fn offer(network: &Arc<Network>, name: &str, batch: u64) -> OfferedConfiguration {
     let workload = Workload::published(Stage::Training, batch);
     let variables = vec![Variable::Latency, Variable::Memory];
     let configuration = Configuration { variant: Variant::new(name, 0), workload, variables, round: 1 };
-    Offer { configuration, network: network.clone() }
+    OfferedConfiguration { configuration, network: network.clone() }
 }
 
 #[test]
@@ -177,7 +182,7 @@ fn an_interrupted_plan_goes_on_as_if_it_had_not_been() {
     assert_eq!(whole, bench.run(&[]), "the same answers lead to the same order");
     assert_eq!(whole.iter().filter(|one| one.round == 2).count(), whole.len().min(54) / 9);
     for done in [1, 10, 30] {
-        let mut known: Vec<Record> = whole[..done].iter().flat_map(|one| bench.answer(one)).collect();
+        let mut known: Vec<RowRecord> = whole[..done].iter().flat_map(|one| bench.answer(one)).collect();
         // Files keep rows by variant, not in the order in which they were measured.
         known.sort_by_key(|record| record.variant.clone());
         assert_eq!(bench.run(&known), whole[done..], "after {done}");
@@ -203,11 +208,11 @@ const NETWORKS: [&str; 5] = ["resnet18", "resnet50", "mobilenetv2", "squeezenet"
 const FITTED: [u8; 5] = [0, 30, 50, 70, 90];
 
 /// The rows of a profile.
-fn gathered(folder: &Path, quantity: Quantity, networks: &mut Networks) -> Gathered {
-    let selection = Selection {
+fn gathered(folder: &Path, quantity: Quantity, networks: &mut NetworkFolder) -> GatheredRows {
+    let selection = RowSelection {
         folders: &[folder.join(quantity.name())],
         networks: &NETWORKS.map(str::to_owned),
-        levels: Levels::AllBut([].into()),
+        levels: LevelSelection::AllBut([].into()),
         step: Step::published(Stage::Training),
         quantity,
     };
@@ -215,17 +220,17 @@ fn gathered(folder: &Path, quantity: Quantity, networks: &mut Networks) -> Gathe
 }
 
 /// Everything the device has rows of, at some levels, where there is a network.
-fn planned(tx2: &Path, wanted: impl Fn(&Variant) -> bool) -> Vec<Planned> {
-    let mut networks = Networks::new(tx2.join("networks"));
+fn planned(tx2: &Path, wanted: impl Fn(&Variant) -> bool) -> Vec<PlannedMeasurement> {
+    let mut networks = NetworkFolder::new(tx2.join("networks"));
     let mut variables: BTreeMap<(Variant, Workload), BTreeSet<Variable>> = BTreeMap::new();
     for quantity in Quantity::ALL {
-        let Gathered { rows, failed, .. } = gathered(&tx2.join("profiling_csvs"), quantity, &mut networks);
+        let GatheredRows { rows, failed, .. } = gathered(&tx2.join("profiling_csvs"), quantity, &mut networks);
         let records = rows.into_iter().map(|row| row.record).chain(failed.into_iter().map(|attempt| attempt.record));
         for record in records.filter(|record| wanted(&record.variant)) {
             variables.entry((record.variant, record.workload)).or_default().insert(quantity.into());
         }
     }
-    let planned = variables.into_iter().map(|((variant, workload), variables)| Planned {
+    let planned = variables.into_iter().map(|((variant, workload), variables)| PlannedMeasurement {
         file: tx2.join("networks").join(format!("{variant}.onnx")),
         dataset: "imagenet".into(),
         configuration: Configuration { variant, workload, variables: variables.into_iter().collect(), round: 1 },
@@ -233,70 +238,75 @@ fn planned(tx2: &Path, wanted: impl Fn(&Variant) -> bool) -> Vec<Planned> {
     planned.collect()
 }
 
-fn adaptive(planned: &[Planned], device: &dyn Device) -> Adaptive {
+fn adaptive(planned: &[PlannedMeasurement], device: &dyn Device) -> AdaptivePlan {
     let mut read: BTreeMap<&Variant, Arc<Network>> = BTreeMap::new();
     let offers = planned.iter().map(|planned| {
         let variant = &planned.configuration.variant;
         let network = read.entry(variant).or_insert_with(|| Arc::new(onnx::read(&planned.file).unwrap().network));
-        Offer { configuration: planned.configuration.clone(), network: network.clone() }
+        OfferedConfiguration { configuration: planned.configuration.clone(), network: network.clone() }
     });
-    let platform = Platform::named("tx2").unwrap();
-    let means = Means { platform, capacity: device.capacity(), repeats: false, seed: 1 };
-    Adaptive::new(offers.collect(), means)
+    let platform = Platform::for_name("tx2").unwrap();
+    let means = PlanInputs { platform, capacity: device.capacity(), repeats: false, seed: 1 };
+    AdaptivePlan::new(offers.collect(), means)
 }
 
 /// Profiles into a folder by the adaptive plan.
-fn measure(tx2: &Path, planned: &[Planned], folder: &Path) -> Counts {
-    let device = Recorded::open(&tx2.join("profiling_csvs"), NETWORKS, Stage::Training).unwrap();
+fn measure(tx2: &Path, planned: &[PlannedMeasurement], folder: &Path) -> ProfileCounts {
+    let device = RecordedDevice::open(&tx2.join("profiling_csvs"), NETWORKS, Stage::Training).unwrap();
     let (out, err) = (Sink::default(), Sink::default());
-    let mut context = context(Mode::Quiet, &out, &err);
+    let mut context = context(OutputMode::Quiet, &out, &err);
     let log = ProfileLog::open(folder, planned, (&device.setting(), 1), Duration::ZERO, &mut context).unwrap();
     let mut plan = adaptive(planned, &device);
     let run = MeasurementRun { devices: &[&device], planned, till_first_fail: false };
     let counts = run.run(&mut plan, Some(log), &mut context).unwrap();
     println!("{}", counts.ending.unwrap());
-    for learned in plan.learned() {
+    for learned in plan.error_estimates() {
         println!("  after {}: {} {:.2} %", learned.measured, learned.quantity, learned.error);
     }
     counts
 }
 
-fn part(gathered: &Gathered, wanted: impl Fn(&Variant) -> bool) -> Gathered {
-    Gathered {
+fn part(gathered: &GatheredRows, wanted: impl Fn(&Variant) -> bool) -> GatheredRows {
+    GatheredRows {
         rows: gathered.rows.iter().filter(|row| wanted(&row.record.variant)).cloned().collect(),
         failed: gathered.failed.iter().filter(|attempt| wanted(&attempt.record.variant)).cloned().collect(),
-        ..Gathered::default()
+        ..GatheredRows::default()
     }
 }
 
-fn fit(quantity: Quantity, gathered: &Gathered) -> Fingerprint {
-    let subject =
-        Subject { device: "tx2".into(), dataset: "imagenet".into(), step: Step::published(Stage::Training), quantity };
-    let platform = Platform::named("tx2").unwrap();
-    Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &gathered.observations(&platform)).unwrap()
+fn fit(quantity: Quantity, gathered: &GatheredRows) -> Fingerprint {
+    let subject = FingerprintSubject {
+        device: "tx2".into(),
+        dataset: "imagenet".into(),
+        step: Step::published(Stage::Training),
+        quantity,
+    };
+    let platform = Platform::for_name("tx2").unwrap();
+    Fingerprint::fit(subject, FitRecipe::new(FitMethod::Hybrid, 1), &gathered.observations(&platform)).unwrap()
 }
 
 /// Every network, at all its rows of the whole grid, answered by a fit on the chosen rows of the others.
-fn networks_left_out(quantity: Quantity, chosen: &Gathered, all: &Gathered) -> Evaluation {
+fn networks_left_out(quantity: Quantity, chosen: &GatheredRows, all: &GatheredRows) -> Evaluation {
     let cases = NETWORKS.iter().flat_map(|name| {
         let fingerprint = fit(quantity, &part(chosen, |variant| variant.network != *name));
-        Evaluation::of(&fingerprint, &part(all, |variant| variant.network == *name).rows).cases
+        Evaluation::from_rows(&fingerprint, &part(all, |variant| variant.network == *name).rows).cases
     });
     Evaluation { cases: cases.collect() }
 }
 
 /// Every network, at all rows of levels that are not fitted on, answered by a fit on its own chosen rows at the others.
-fn levels_left_out(quantity: Quantity, chosen: &Gathered, all: &Gathered) -> Evaluation {
+fn levels_left_out(quantity: Quantity, chosen: &GatheredRows, all: &GatheredRows) -> Evaluation {
     let fitted = |variant: &Variant| FITTED.contains(&variant.level);
     let cases = NETWORKS.iter().flat_map(|name| {
         let fingerprint = fit(quantity, &part(chosen, |variant| variant.network == *name && fitted(variant)));
-        Evaluation::of(&fingerprint, &part(all, |variant| variant.network == *name && !fitted(variant)).rows).cases
+        Evaluation::from_rows(&fingerprint, &part(all, |variant| variant.network == *name && !fitted(variant)).rows)
+            .cases
     });
     Evaluation { cases: cases.collect() }
 }
 
 /// The runs that failed, a variant at a time.
-fn failing_runs(rows: &[Record]) -> BTreeMap<&Variant, BTreeSet<u64>> {
+fn failing_runs(rows: &[RowRecord]) -> BTreeMap<&Variant, BTreeSet<u64>> {
     let mut failing: BTreeMap<&Variant, BTreeSet<u64>> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row.outcome.passed()) {
         failing.entry(&row.variant).or_default().insert(row.workload.batch);
@@ -304,7 +314,7 @@ fn failing_runs(rows: &[Record]) -> BTreeMap<&Variant, BTreeSet<u64>> {
     failing
 }
 
-type Protocol = fn(Quantity, &Gathered, &Gathered) -> Evaluation;
+type Protocol = fn(Quantity, &GatheredRows, &GatheredRows) -> Evaluation;
 
 /// Profiles what is `wanted` of the published device, and compares fits on the chosen rows with fits on all of them.
 fn is_within_a_point(wanted: impl Fn(&Variant) -> bool, protocol: Protocol) {
@@ -316,7 +326,7 @@ fn is_within_a_point(wanted: impl Fn(&Variant) -> bool, protocol: Protocol) {
     println!("{} failing runs, at most {worst} a variant", failing.values().map(BTreeSet::len).sum::<usize>());
     assert!(worst <= 2);
     for quantity in Quantity::ALL {
-        let mut networks = Networks::new(tx2.join("networks"));
+        let mut networks = NetworkFolder::new(tx2.join("networks"));
         let all = gathered(&tx2.join("profiling_csvs"), quantity, &mut networks);
         let chosen = gathered(folder.path(), quantity, &mut networks);
         let offered = planned.iter().filter(|one| one.configuration.variables.contains(&quantity.into())).count();

@@ -10,7 +10,7 @@ use perf4sight_cost::device::Measurement;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
 use perf4sight_cost::device::protocol::StepRule;
-use perf4sight_cost::records::Outcome;
+use perf4sight_cost::records::MeasurementOutcome;
 use perf4sight_machine::LocalMachine;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -41,7 +41,7 @@ fn scripted(script: &str) -> Hardware {
     }
 }
 
-fn outcome_of(script: &str) -> (Option<Outcome>, String) {
+fn outcome_of(script: &str) -> (Option<MeasurementOutcome>, String) {
     let measurement = measure(&scripted(script), &job(Path::new("x")));
     let reason = match &measurement {
         Measurement::Broken { reason, .. } => reason.clone(),
@@ -52,7 +52,7 @@ fn outcome_of(script: &str) -> (Option<Outcome>, String) {
 
 /// Whether the worker's answer counts; other work of this machine may have disturbed it.
 fn is_answered(script: &str) -> bool {
-    matches!(outcome_of(script).0, Some(Outcome::Measured | Outcome::Disturbed))
+    matches!(outcome_of(script).0, Some(MeasurementOutcome::Measured | MeasurementOutcome::Disturbed))
 }
 
 /// A profile of squeezenet by a worker in shell; `script` runs for every measurement, with the request in `$request`.
@@ -178,13 +178,13 @@ fn replies_that_no_machine_gives_are_garbled() {
         let reply = MEASURED.replacen(from, to, 1);
         assert_ne!(reply, MEASURED);
         let (outcome, reason) = outcome_of(&format!("echo '{reply}'"));
-        assert_eq!(outcome, Some(Outcome::Garbled), "{from} became {to}");
+        assert_eq!(outcome, Some(MeasurementOutcome::Garbled), "{from} became {to}");
         assert!(reason.contains("impossible") || reason.contains("more memory"), "{reason}");
     }
     let failed = format!(
         r#"{{"outcome":"out_of_memory","memory":{{"allocated":{most},"reserved":0,"used":0,"available":0,"free":0}}}}"#
     );
-    assert_eq!(outcome_of(&format!("echo '{failed}'")).0, Some(Outcome::Garbled));
+    assert_eq!(outcome_of(&format!("echo '{failed}'")).0, Some(MeasurementOutcome::Garbled));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `perf4sight calibrate` through the real program: what to measure, rows from files and from a device, and what is refused.
 
 use crate::fixtures::{Outcome, Scene, simulated_fingerprint};
-use perf4sight_cost::fingerprint::Fingerprints;
+use perf4sight_cost::fingerprint::DeviceFingerprints;
 use perf4sight_step::workload::Stage;
 use serde_json::Value;
 use std::fs;
@@ -152,7 +152,7 @@ fn rows_that_stay_outside_the_interval_are_told() {
 #[test]
 fn a_device_that_is_not_the_fingerprints_is_refused_before_it_measures() {
     let scene = Scene::new();
-    for fingerprint in Fingerprints::load(&simulated_fingerprint(), Stage::Training).unwrap().iter() {
+    for fingerprint in DeviceFingerprints::load(&simulated_fingerprint(), Stage::Training).unwrap().iter() {
         let mut elsewhere = fingerprint.clone();
         elsewhere.settings[0].insert("device".to_owned(), "cpu".to_owned());
         elsewhere.save(&scene.path("store")).unwrap();

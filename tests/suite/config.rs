@@ -5,7 +5,8 @@ use perf4sight::verbs::{SPECS, VERBS};
 use perf4sight_base::error::Error;
 use perf4sight_slurm::TABLE as SLURM;
 use perf4sight_verb::config::{
-    Document, Kind, Missing, Setting, Surface, Table, Value, Values, flag, integer, number, path, text, word,
+    ConfigDocument, DefaultValue, Setting, SettingTable, SettingValues, Surface, Value, ValueKind, flag, integer,
+    number, path, text, word,
 };
 use proc_macro2::{TokenStream, TokenTree};
 use proptest::prelude::*;
@@ -38,40 +39,40 @@ test_config= logs/test config.ini
 #}}}
 ";
 
-static MAKE: Table = Table {
+static MAKE: SettingTable = SettingTable {
     section: "make",
     about: "makes",
     groups: &[&[
-        word("mode", || vec!["random", "l1"]).or("random").help("how"),
-        path("folder").or("out/{mode}_made").help("where"),
-        LEVELS.or("[0, 50]"),
+        word("mode", || vec!["random", "l1"]).or_default("random").help("how"),
+        path("folder").or_default("out/{mode}_made").help("where"),
+        LEVELS.or_default("[0, 50]"),
     ]],
 };
-const LEVELS: Setting = integer("levels", 0, 99).many().help("which");
+const LEVELS: Setting = integer("levels", 0, 99).many_values().help("which");
 
-static READ: Table = Table {
+static READ: SettingTable = SettingTable {
     section: "read",
     about: "reads",
     groups: &[&[
-        integer("bs", 1, i64::MAX).many().required().help("sizes"),
-        text("device").or("cpu").help("device"),
-        flag("save").or("True").help("keep"),
+        integer("bs", 1, i64::MAX).many_values().required().help("sizes"),
+        text("device").or_default("cpu").help("device"),
+        flag("save").or_default("True").help("keep"),
         number("limit", 0.5).help("limit"),
-        path("logs").many().or("['{make.folder}/{device}']"),
-        LEVELS.or("{make.levels}"),
+        path("logs").many_values().or_default("['{make.folder}/{device}']"),
+        LEVELS.or_default("{make.levels}"),
     ]],
 };
 
-fn document(source: &str) -> Document {
-    Document::parse(source, "config.ini").unwrap()
+fn document(source: &str) -> ConfigDocument {
+    ConfigDocument::parse(source, "config.ini").unwrap()
 }
 
 /// Asks for a value of the last section, which is either table's.
-fn with_values<T>(source: &str, ask: impl Fn(&Values) -> Result<T, Error>) -> Result<T, Error> {
+fn with_values<T>(source: &str, ask: impl Fn(&SettingValues) -> Result<T, Error>) -> Result<T, Error> {
     let document = document(source);
     let section = document.sections().last().unwrap();
     let table = if section.name == "make" { &MAKE } else { &READ };
-    ask(&Values::check(&document, section, table, &[&MAKE, &READ])?)
+    ask(&SettingValues::check(&document, section, table, &[&MAKE, &READ])?)
 }
 
 fn refusal(source: &str) -> String {
@@ -99,7 +100,7 @@ fn fold_marks_may_follow_a_header_on_its_line() {
 
 #[test]
 fn what_is_written_twice_is_refused_with_both_lines() {
-    let refused = |source: &str| Document::parse(source, "config.ini").unwrap_err().to_string();
+    let refused = |source: &str| ConfigDocument::parse(source, "config.ini").unwrap_err().to_string();
     let section = refused("[a]\nx = 1\n[b]\n[a]\n");
     assert!(section.starts_with("config.ini:4: [a] occurs twice, first on line 1"), "{section}");
     let key = refused("[a]\n\nx = [1,\n 2]\nx = 3\n");
@@ -154,7 +155,7 @@ fn the_command_line_overrides_and_is_named_in_errors() {
     document.set("read.bs=[1, 2]").unwrap();
     document.set("read.limit=oops").unwrap();
     assert_eq!(document.to_string(), "[read]\nbs = [1, 2]\nlimit = 'oops'\n");
-    let refused = Values::check(&document, &document.sections()[0], &READ, &[]).unwrap_err().to_string();
+    let refused = SettingValues::check(&document, &document.sections()[0], &READ, &[]).unwrap_err().to_string();
     assert!(refused.starts_with("--set read.limit=oops: [read] limit: 'oops' does not fit"), "{refused}");
     for (wrong, message) in [("read", "section.key=value"), ("bs=1", "section.key=value"), ("raed.bs=1", "\"read\"")] {
         let refused = document.set(wrong).unwrap_err().to_string();
@@ -165,17 +166,18 @@ fn the_command_line_overrides_and_is_named_in_errors() {
 #[test]
 fn an_error_of_a_domain_type_gets_the_place_of_its_key() {
     let parse = |word: &str| -> Result<(), Error> { Err(Error::config(format!("unknown device \"{word}\""))) };
-    let refused = with_values("[read]\nbs = 8\ndevice = abacus", |values| values.named("device", parse)).unwrap_err();
+    let refused =
+        with_values("[read]\nbs = 8\ndevice = abacus", |values| values.parse_word("device", parse)).unwrap_err();
     assert_eq!(refused.to_string(), "config.ini:3: unknown device \"abacus\"");
 }
 
 #[test]
 fn every_default_of_every_section_is_of_its_kind() {
-    let tables: Vec<&Table> = SPECS.iter().map(|spec| &spec.table).collect();
+    let tables: Vec<&SettingTable> = SPECS.iter().map(|spec| &spec.table).collect();
     for table in &tables {
         let document = document(&format!("[{}]\n{}", table.section, required(table)));
-        let values = Values::check(&document, &document.sections()[0], table, &tables).unwrap();
-        for setting in table.on(Surface::Configuration) {
+        let values = SettingValues::check(&document, &document.sections()[0], table, &tables).unwrap();
+        for setting in table.for_surface(Surface::Configuration) {
             let value: Value = values.get(setting.key).unwrap();
             let unset = is_unset(&setting.default, &tables) && value == Value::None;
             assert!(unset || setting.admits(&value), "[{}] {} defaults to {value}", table.section, setting.key);
@@ -184,27 +186,27 @@ fn every_default_of_every_section_is_of_its_kind() {
 }
 
 /// Whether nothing stands for a key that is left out, or what stands for another that is so.
-fn is_unset(default: &Missing, tables: &[&Table]) -> bool {
+fn is_unset(default: &DefaultValue, tables: &[&SettingTable]) -> bool {
     let mut unset = tables.iter().flat_map(|table| {
-        table.settings().filter(|one| one.default == Missing::Unset).map(|one| (table.section, one.key))
+        table.settings().filter(|one| one.default == DefaultValue::Unset).map(|one| (table.section, one.key))
     });
     match default {
-        Missing::Unset => true,
-        Missing::Literal(text) => unset.any(|(section, key)| *text == format!("{{{section}.{key}}}")),
-        Missing::Required => false,
+        DefaultValue::Unset => true,
+        DefaultValue::Literal(text) => unset.any(|(section, key)| *text == format!("{{{section}.{key}}}")),
+        DefaultValue::Required => false,
     }
 }
 
 /// The keys that must be written, each with some value that it takes.
-fn required(table: &Table) -> String {
-    let some = |kind: Kind| match kind {
-        Kind::Flag => true.into(),
-        Kind::Integer(low, _) => low.into(),
-        Kind::Number(low) => Value::Number(low),
-        Kind::Memory(_) | Kind::Time | Kind::Text | Kind::Path => "some".into(),
-        Kind::Word(words) => words()[0].into(),
+fn required(table: &SettingTable) -> String {
+    let some = |kind: ValueKind| match kind {
+        ValueKind::Flag => true.into(),
+        ValueKind::Integer(low, _) => low.into(),
+        ValueKind::Number(low) => Value::Number(low),
+        ValueKind::Memory(_) | ValueKind::Time | ValueKind::Text | ValueKind::Path => "some".into(),
+        ValueKind::Word(words) => words()[0].into(),
     };
-    let settings = table.settings().filter(|one| one.default == Missing::Required);
+    let settings = table.settings().filter(|one| one.default == DefaultValue::Required);
     settings.map(|one| format!("{} = {}\n", one.key, some(one.kind))).collect()
 }
 
@@ -230,7 +232,7 @@ proptest! {
 
     #[test]
     fn no_text_panics(text in "([\\[\\]=:#;'\"\\\\,\r\n\t a1({~]|\\PC){0,60}") {
-        let _ = Document::parse(&text, "config.ini");
+        let _ = ConfigDocument::parse(&text, "config.ini");
     }
 }
 

@@ -3,17 +3,17 @@
 use perf4sight_base::units::Bytes;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
-use perf4sight_cost::device::program::Program;
-use perf4sight_cost::device::protocol::{MemoryReading, Reply, StepRule};
-use perf4sight_cost::device::{Allowance, Device, Job, Measurement};
+use perf4sight_cost::device::program::WorkerProgram;
+use perf4sight_cost::device::protocol::{MemoryReading, StepRule, WorkerReply};
+use perf4sight_cost::device::{Device, Measurement, MeasurementJob, RunAllowance};
 use perf4sight_cost::records::Variant;
-use perf4sight_machine::{LocalMachine, Watch};
+use perf4sight_machine::{LocalMachine, RunWatch};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{
-    Activation, Affine, ArgMax, Beyond, Binary, Cell, Conv, ConvTranspose, Element, Embedding, Fill, Fold, GridSample,
-    Input, Interpolation, Linear, Network, NetworkBuilder, NodeId, Op, Pick, Recurrent, Reduction, Shape, TopK,
-    Unknown, Volume, Window,
+    Activation, Affine, ArgMax, BinaryFunction, Conv, ConvTranspose, ElementKind, Embedding, Fold, GridSample,
+    Interpolation, Linear, Network, NetworkBuilder, NetworkInput, NodeId, Op, OutsideValues, PaddingFill,
+    PickedElements, Recurrent, RecurrentKind, ReductionKind, Shape, TopK, UnknownOperation, VolumeWindow, Window,
 };
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Checkpoint, Precision, Stage, Step, Workload};
@@ -26,9 +26,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tempfile::TempDir;
 
-pub(crate) fn job(file: &Path) -> Job {
+pub(crate) fn job(file: &Path) -> MeasurementJob {
     let workload = Workload::published(Stage::Training, 4);
-    Job {
+    MeasurementJob {
         variant: Variant::new("resnet18", 0),
         file: file.to_owned(),
         workload,
@@ -36,17 +36,17 @@ pub(crate) fn job(file: &Path) -> Job {
         memory: true,
         layers: false,
         round: 1,
-        allowance: Allowance::default(),
+        allowance: RunAllowance::default(),
     }
 }
 
-pub(crate) fn measure(device: &dyn Device, job: &Job) -> Measurement {
+pub(crate) fn measure(device: &dyn Device, job: &MeasurementJob) -> Measurement {
     let cancelled = AtomicBool::new(false);
-    device.measure(job, &Watch::quiet(&cancelled)).unwrap()
+    device.measure(job, &RunWatch::quiet(&cancelled)).unwrap()
 }
 
 /// What every backend must do with a configuration that fits.
-pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
+pub(crate) fn conforms(device: &dyn Device, fits: &MeasurementJob) {
     assert_eq!(DeviceKind::parse(device.name()).unwrap().name(), device.name());
     let setting = device.setting();
     assert_eq!(setting["device"], device.name());
@@ -56,7 +56,7 @@ pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
 
     device.check(fits).unwrap();
     for (latency, memory) in [(true, true), (true, false), (false, true)] {
-        let job = Job { latency, memory, ..fits.clone() };
+        let job = MeasurementJob { latency, memory, ..fits.clone() };
         let Measurement::Measured { latency: time, memory: counted, .. } = measure(device, &job) else {
             panic!("{} does not fit on {}", fits.variant, device.name());
         };
@@ -66,16 +66,16 @@ pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
     }
 
     let cancelled = AtomicBool::new(true);
-    let watch = Watch::quiet(&cancelled);
+    let watch = RunWatch::quiet(&cancelled);
     assert_eq!(device.measure(fits, &watch).unwrap(), Measurement::Interrupted);
 
-    let nowhere = Job { variant: Variant::new("nowhere", 0), file: "nowhere_0.onnx".into(), ..fits.clone() };
+    let nowhere = MeasurementJob { variant: Variant::new("nowhere", 0), file: "nowhere_0.onnx".into(), ..fits.clone() };
     let error = device.check(&nowhere).unwrap_err().to_string();
     assert!(error.contains("nowhere"), "{error}");
 }
 
 /// This machine's processor measured by a worker, kept to few and short steps.
-pub(crate) fn processor(worker: Program) -> Hardware {
+pub(crate) fn processor(worker: WorkerProgram) -> Hardware {
     Hardware {
         kind: DeviceKind::Cpu,
         machine: Arc::new(LocalMachine),
@@ -103,16 +103,16 @@ fn place(device: &Hardware) -> String {
     device.kind.place(device.gpu.index)
 }
 
-pub(crate) fn memory_of(device: &Hardware, job: &Job) -> MemoryReading {
-    match measure(device, &Job { latency: false, ..job.clone() }) {
+pub(crate) fn memory_of(device: &Hardware, job: &MeasurementJob) -> MemoryReading {
+    match measure(device, &MeasurementJob { latency: false, ..job.clone() }) {
         Measurement::Measured { memory: Some(memory), .. } => memory,
         other => panic!("{other:?}"),
     }
 }
 
-pub(crate) fn asked(words: &[&str]) -> Program {
+pub(crate) fn asked(words: &[&str]) -> WorkerProgram {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    Program::ask(&LocalMachine, words, Duration::from_secs(60)).unwrap()
+    WorkerProgram::query(&LocalMachine, words, Duration::from_secs(60)).unwrap()
 }
 
 /// The worker in plain Python.
@@ -133,7 +133,7 @@ pub(crate) fn python() -> Option<&'static str> {
     found
 }
 
-pub(crate) fn python_worker() -> Option<Program> {
+pub(crate) fn python_worker() -> Option<WorkerProgram> {
     Some(asked(&[python()?, &python_worker_file()]))
 }
 
@@ -154,10 +154,10 @@ pub(crate) fn conforms_as_worker(device: &Hardware) {
 }
 
 /// What is not kept does not lie there; what cuts a network is its business.
-fn segments_run_again(device: &Hardware, job: &Job) {
+fn segments_run_again(device: &Hardware, job: &MeasurementJob) {
     let of = |checkpoint: Checkpoint| {
         let step = Step { checkpoint, ..Step::published(Stage::Training) };
-        memory_of(device, &Job { workload: Workload { step, batch: 16 }, ..job.clone() }).allocated
+        memory_of(device, &MeasurementJob { workload: Workload { step, batch: 16 }, ..job.clone() }).allocated
     };
     let [kept, again] = [Checkpoint::None, Checkpoint::EveryBlock].map(of);
     assert!(again < kept, "{again} of {kept} bytes");
@@ -173,9 +173,9 @@ fn what_it_says_of_itself_is_in_the_setting(device: &Hardware) {
     assert!(said.iter().all(|(name, fact)| setting.get(name) == Some(fact)), "{said:?} {setting:?}");
 }
 
-fn memory_repeats(device: &Hardware, job: &Job) {
+fn memory_repeats(device: &Hardware, job: &MeasurementJob) {
     for stage in Stage::ALL {
-        let job = Job { workload: Workload::published(stage, 3), ..job.clone() };
+        let job = MeasurementJob { workload: Workload::published(stage, 3), ..job.clone() };
         let (first, second) = (memory_of(device, &job), memory_of(device, &job));
         assert_eq!(first.allocated, second.allocated, "{stage}");
         assert!(first.used as f64 > 0.9 * first.allocated as f64, "the kernel saw less than was allocated: {first:?}");
@@ -184,11 +184,11 @@ fn memory_repeats(device: &Hardware, job: &Job) {
 }
 
 /// Brain floats take less than single precision; autocast holds both.
-fn it_computes_with_what_it_says(device: &Hardware, job: &Job) {
+fn it_computes_with_what_it_says(device: &Hardware, job: &MeasurementJob) {
     let known = device.worker.about.precisions.get(&place(device)).cloned().unwrap_or_default();
     let of = |precision| {
         let step = Step { precision, ..Step::published(Stage::Training) };
-        memory_of(device, &Job { workload: Workload { step, batch: 16 }, ..job.clone() }).allocated
+        memory_of(device, &MeasurementJob { workload: Workload { step, batch: 16 }, ..job.clone() }).allocated
     };
     let precisions = Precision::ALL.into_iter().filter(|precision| known.iter().any(|word| word == precision.name()));
     let allocated: BTreeMap<Precision, u64> = precisions.map(|precision| (precision, of(precision))).collect();
@@ -199,8 +199,8 @@ fn it_computes_with_what_it_says(device: &Hardware, job: &Job) {
     assert!(autocast.into_iter().all(|share| (0.5..1.0).contains(&share)), "{allocated:?}");
 }
 
-fn layers_are_timed_or_refused(device: &Hardware, job: &Job) {
-    let job = Job { layers: true, memory: false, ..job.clone() };
+fn layers_are_timed_or_refused(device: &Hardware, job: &MeasurementJob) {
+    let job = MeasurementJob { layers: true, memory: false, ..job.clone() };
     match device.check(&job) {
         Ok(()) => assert!(matches!(measure(device, &job), Measurement::Measured { layers: Some(_), .. })),
         Err(error) => {
@@ -219,19 +219,19 @@ fn a_limit_makes_running_out_of_memory_real(device: &Hardware) {
     // less, with what the allocator of a GPU reserves beyond it (98 MiB for 80 when it refused the next 2).
     let weights = 11_689_512 * 4;
     for latency in [false, true] {
-        let too_large = Job { latency, ..job(&path) };
+        let too_large = MeasurementJob { latency, ..job(&path) };
         let Measurement::OutOfMemory { memory: Some(memory), .. } = measure(&device, &too_large) else {
             panic!("{:?}", measure(&device, &too_large));
         };
         assert!(memory.allocated > weights && memory.allocated <= limit.0, "{memory:?}");
     }
-    let inference = Job { workload: Workload::published(Stage::Inference, 4), ..job(&path) };
+    let inference = MeasurementJob { workload: Workload::published(Stage::Inference, 4), ..job(&path) };
     assert!(memory_of(&device, &inference).allocated <= limit.0);
 }
 
 pub(crate) fn what_cannot_run_is_refused_by_name(device: &Hardware) {
     let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
-    let unknown = Unknown::new("Einsum", Shape::new([10]), 0);
+    let unknown = UnknownOperation::new("Einsum", Shape::new([10]), 0);
     let output = builder.add("odd", Op::Unknown(unknown), &[builder.input()]).unwrap();
     let (_folder, path) = file(&builder.finish(output));
     for (path, words) in [(path, "Einsum"), (PathBuf::from("missing.onnx"), "missing.onnx")] {
@@ -241,7 +241,7 @@ pub(crate) fn what_cannot_run_is_refused_by_name(device: &Hardware) {
 }
 
 /// What a worker answers to a line.
-fn reply(worker: &Program, line: &str) -> Reply {
+fn reply(worker: &WorkerProgram, line: &str) -> WorkerReply {
     let mut child = Command::new(&worker.words[0])
         .args(&worker.words[1..])
         .stdin(Stdio::piped())
@@ -253,7 +253,7 @@ fn reply(worker: &Program, line: &str) -> Reply {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|cause| panic!("{cause}: {output:?}"))
 }
 
-pub(crate) fn lines_that_are_no_requests_fail(worker: &Program) {
+pub(crate) fn lines_that_are_no_requests_fail(worker: &WorkerProgram) {
     // A later version may leave out or add anything but its number.
     let cases = [
         ("garbage", "no request"),
@@ -263,24 +263,24 @@ pub(crate) fn lines_that_are_no_requests_fail(worker: &Program) {
         (r#"{"protocol":2,"task":"paint","place":"cpu","threads":1,"mem_limit":null,"seed":0}"#, "paint"),
     ];
     for (line, words) in cases {
-        let Reply::Failed { reason } = reply(worker, line) else { panic!("{line} was answered") };
+        let WorkerReply::Failed { reason } = reply(worker, line) else { panic!("{line} was answered") };
         assert!(reason.contains(words), "{line}: {reason}");
     }
     let elsewhere = r#"{"protocol":2,"place":"cuda:99","network":"x","stage":"training","batch":1,"latency":true,"memory":true,
         "layers":false,"threads":1,"mem_limit":null,"seed":0,
         "steps":{"minimum":1,"minimum_seconds":0,"spread":1,"maximum_seconds":1}}"#;
-    let Reply::Failed { reason } = reply(worker, &elsewhere.replace('\n', "")) else { panic!("ran on cuda:99") };
+    let WorkerReply::Failed { reason } = reply(worker, &elsewhere.replace('\n', "")) else { panic!("ran on cuda:99") };
     assert!(reason.contains("cuda:99") && reason.contains("cpu"), "{reason}");
 }
 
 /// Whatever else a machine does not report, Linux counts the time that its processors work, and so the worker that worked.
-fn the_machine_is_told_of(worker: &Program, network: &Path) {
+fn the_machine_is_told_of(worker: &WorkerProgram, network: &Path) {
     let request = format!(
         r#"{{"protocol":2,"place":"cpu","network":{network:?},"stage":"training","batch":4,"latency":true,"memory":false,
         "layers":false,"threads":1,"mem_limit":null,"seed":0,
         "steps":{{"minimum":1,"minimum_seconds":0.1,"spread":1,"maximum_seconds":1}}}}"#
     );
-    let Reply::Measured { conditions, .. } = reply(worker, &request.replace('\n', "")) else { panic!("it fits") };
+    let WorkerReply::Measured { conditions, .. } = reply(worker, &request.replace('\n', "")) else { panic!("it fits") };
     let [start, end] = [&conditions.start, &conditions.end].map(|moment| moment.busy.expect("/proc/stat"));
     assert!(end > start + 0.05, "a tenth of a second of steps, and {} s of work", end - start);
 }
@@ -288,7 +288,7 @@ fn the_machine_is_told_of(worker: &Program, network: &Path) {
 fn every_operation_runs(device: &Hardware) {
     let (_folder, path) = file(&every_operation());
     for stage in Stage::ALL {
-        let job = Job { workload: Workload::published(stage, 3), ..job(&path) };
+        let job = MeasurementJob { workload: Workload::published(stage, 3), ..job(&path) };
         let measured = measure(device, &job);
         assert!(matches!(measured, Measurement::Measured { .. }), "{stage}: {measured:?}");
     }
@@ -316,14 +316,14 @@ fn of_other_sizes([input, normalised, token, scale]: [NodeId; 4]) -> Vec<(Op, Ve
         (Op::Resize { image: [5, 11], interpolation: Interpolation::Nearest, corners: false }, vec![input]),
         (Op::Resize { image: [16, 16], interpolation: Interpolation::Linear, corners: true }, vec![input]),
         (Op::Resize { image: [16, 4], interpolation: Interpolation::Cubic, corners: false }, vec![input]),
-        (Op::Pad { sides: vec![[1, 0], [0, 0], [2, 1]], fill: Fill::Zeros }, vec![input]),
-        (Op::Pad { sides: vec![[0, 0], [-1, 1], [2, -3]], fill: Fill::Zeros }, vec![input]),
-        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Reflect }, vec![input]),
-        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Edge }, vec![input]),
-        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Wrap }, vec![input]),
+        (Op::Pad { sides: vec![[1, 0], [0, 0], [2, 1]], fill: PaddingFill::Zeros }, vec![input]),
+        (Op::Pad { sides: vec![[0, 0], [-1, 1], [2, -3]], fill: PaddingFill::Zeros }, vec![input]),
+        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: PaddingFill::Reflect }, vec![input]),
+        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: PaddingFill::Edge }, vec![input]),
+        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: PaddingFill::Wrap }, vec![input]),
         (Op::Every { axis: 1, start: 1, step: 3 }, vec![input]),
-        (Op::Pick(Pick { axis: 2, count: 3, places: vec![7, 0, 7] }), vec![input]),
-        (Op::Pick(Pick { axis: 1, count: 9, places: vec![] }), vec![input]),
+        (Op::Pick(PickedElements { axis: 2, count: 3, places: vec![7, 0, 7] }), vec![input]),
+        (Op::Pick(PickedElements { axis: 1, count: 9, places: vec![] }), vec![input]),
         (Op::Expand(Shape::new([4, 8, 8])), vec![scale]),
         (Op::MatMul, vec![input, token]),
     ]
@@ -334,7 +334,7 @@ fn of_places(builder: &mut NetworkBuilder, input: NodeId) -> Vec<(Op, Vec<NodeId
     let mut view = |name: &str, dims: &[usize]| builder.add(name, Op::Reshape(Shape::new(dims)), &[input]).unwrap();
     let (volume, columns, grid) =
         (view("volume", &[4, 2, 4, 8]), view("columns", &[16, 16]), view("grid", &[8, 16, 2]));
-    let window = Volume { stride: [1, 2, 2], ..Volume::cube(2, 1, 1) };
+    let window = VolumeWindow { stride: [1, 2, 2], ..VolumeWindow::cube(2, 1, 1) };
     let convolution = |groups| Conv { out_channels: 6, window: window.clone(), groups, bias: true };
     let sampled = |interpolation, beyond, corners| {
         (Op::GridSample(GridSample { interpolation, beyond, corners }), vec![input, grid])
@@ -345,16 +345,19 @@ fn of_places(builder: &mut NetworkBuilder, input: NodeId) -> Vec<(Op, Vec<NodeId
         (Op::Conv3d(convolution(2)), vec![volume]),
         (Op::Contiguous { batch: 2 }, vec![volume]),
         (Op::MaxPool3d(window.clone()), vec![volume]),
-        (Op::AvgPool3d { window: Volume { ceil: true, ..window.clone() }, count_include_pad: false }, vec![volume]),
+        (
+            Op::AvgPool3d { window: VolumeWindow { ceil: true, ..window.clone() }, count_include_pad: false },
+            vec![volume],
+        ),
         (Op::ArgMax(ArgMax { axis: 0, keep: false, largest: true }), vec![input]),
         (Op::ArgMax(ArgMax { axis: 2, keep: true, largest: false }), vec![input]),
         (Op::TopK(top), vec![input]),
         (Op::TopK(TopK { places: true, largest: false, ..top }), vec![input]),
         (Op::CumSum { axis: 2 }, vec![input]),
         (Op::Fold(Fold { image: [8, 8], window: Window::square(2, 2, 0) }), vec![columns]),
-        sampled(Interpolation::Linear, Beyond::Zeros, false),
-        sampled(Interpolation::Nearest, Beyond::Edge, true),
-        sampled(Interpolation::Cubic, Beyond::Reflect, false),
+        sampled(Interpolation::Linear, OutsideValues::Zeros, false),
+        sampled(Interpolation::Nearest, OutsideValues::Edge, true),
+        sampled(Interpolation::Cubic, OutsideValues::Reflect, false),
     ]
 }
 
@@ -379,7 +382,7 @@ fn every_operation() -> Network {
     let scale = builder.add("scale", Op::Parameter(Shape::new([4, 1, 1])), &[]).unwrap();
     let normalised = builder.add("normalised", Op::BatchNorm { axis: 0 }, &[input]).unwrap();
     let activations = Activation::ALL.map(|activation| (Op::Activation(activation), vec![input]));
-    let binaries = Binary::ALL.into_iter().flat_map(|binary| {
+    let binaries = BinaryFunction::ALL.into_iter().flat_map(|binary| {
         [vec![input], vec![normalised, input], vec![input, scale]].map(|inputs| (Op::Binary(binary), inputs))
     });
     let average = |window, count_include_pad| Op::AvgPool { window, count_include_pad };
@@ -398,9 +401,9 @@ fn every_operation() -> Network {
         (average(Window::square(2, 2, 1).ceil(), true), vec![input]),
         (Op::AdaptiveAvgPool { output: [2, 4] }, vec![input]),
         (Op::AdaptiveAvgPool { output: [1, 1] }, vec![input]),
-        (Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, vec![input]),
-        (Op::Reduce { reduction: Reduction::Mean, axes: vec![0], keep: true }, vec![input]),
-        (Op::Reduce { reduction: Reduction::Product, axes: vec![0, 2], keep: false }, vec![input]),
+        (Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false }, vec![input]),
+        (Op::Reduce { reduction: ReductionKind::Mean, axes: vec![0], keep: true }, vec![input]),
+        (Op::Reduce { reduction: ReductionKind::Product, axes: vec![0, 2], keep: false }, vec![input]),
         (Op::Concat { axis: 0 }, vec![input, token]),
         (Op::Reshape(Shape::new([8, 32])), vec![input]),
         (Op::Transpose { order: vec![2, 0, 1] }, vec![input]),
@@ -417,7 +420,7 @@ fn every_operation() -> Network {
     let sizes =
         of_other_sizes([input, normalised, token, scale]).into_iter().chain(normalisations(input)).chain(places);
     let reductions =
-        Reduction::ALL.map(|reduction| (Op::Reduce { reduction, axes: vec![0, 1], keep: false }, vec![input]));
+        ReductionKind::ALL.map(|reduction| (Op::Reduce { reduction, axes: vec![0, 1], keep: false }, vec![input]));
     let all = activations.into_iter().chain(binaries).chain(others).chain(sizes).chain(reductions);
     let flat: Vec<NodeId> = all
         .enumerate()
@@ -438,13 +441,20 @@ fn every_operation() -> Network {
 fn recurrent(builder: &mut NetworkBuilder, input: NodeId) -> Vec<NodeId> {
     let steps = builder.add("steps", Op::Reshape(Shape::new([16, 16])), &[input]).unwrap();
     let mut layers = Vec::new();
-    for (cell, name) in Cell::ALL.into_iter().zip(["lstm", "gru", "tanh", "relu"]) {
+    for (cell, name) in RecurrentKind::ALL.into_iter().zip(["lstm", "gru", "tanh", "relu"]) {
         for (both_ways, bias, last) in [(false, true, false), (true, false, true)] {
             let layer = Op::Recurrent(Recurrent { cell, hidden: 8, both_ways, bias, last, batch_first: true });
             layers.push(builder.add(format!("{name}_{last}"), layer, &[steps]).unwrap());
         }
     }
-    let layer = Recurrent { cell: Cell::Gru, hidden: 16, both_ways: false, bias: true, last: false, batch_first: true };
+    let layer = Recurrent {
+        cell: RecurrentKind::Gru,
+        hidden: 16,
+        both_ways: false,
+        bias: true,
+        last: false,
+        batch_first: true,
+    };
     let first = builder.add("first", Op::Recurrent(layer), &[steps]).unwrap();
     let between = builder.add("between", Op::Reshape(Shape::new([16, 16])), &[first]).unwrap();
     let again = builder.add("again", Op::Recurrent(layer), &[between]).unwrap();
@@ -456,17 +466,17 @@ fn recurrent(builder: &mut NetworkBuilder, input: NodeId) -> Vec<NodeId> {
 /// What reads further inputs: ids looked up and places, masks of integers and of truths, and a head that is the table of words.
 fn words(builder: &mut NetworkBuilder) -> NodeId {
     let table = |fixed| Op::Embedding(Embedding { rows: 7, width: 4, fixed });
-    let ids = builder.add("ids", Op::Input(Input::integers(Shape::new([9]))), &[]).unwrap();
-    let mask = builder.add("mask", Op::Input(Input::truths(Shape::new([9, 1]))), &[]).unwrap();
-    let counted = builder.add("counted", Op::Input(Input::integers(Shape::new([9, 1]))), &[]).unwrap();
+    let ids = builder.add("ids", Op::Input(NetworkInput::integers(Shape::new([9]))), &[]).unwrap();
+    let mask = builder.add("mask", Op::Input(NetworkInput::truths(Shape::new([9, 1]))), &[]).unwrap();
+    let counted = builder.add("counted", Op::Input(NetworkInput::integers(Shape::new([9, 1]))), &[]).unwrap();
     let [kept, held] = [("kept", mask), ("held", counted)]
-        .map(|(name, mask)| builder.add(name, Op::Cast(Element::Number), &[mask]).unwrap());
-    let less = builder.add("less", Op::Binary(Binary::Sub), &[held]).unwrap();
+        .map(|(name, mask)| builder.add(name, Op::Cast(ElementKind::Number), &[mask]).unwrap());
+    let less = builder.add("less", Op::Binary(BinaryFunction::Sub), &[held]).unwrap();
     let part = builder.add("part", Op::Slice { axis: 0, start: 0, length: 9 }, &[ids]).unwrap();
     let words = builder.add("words", table(None), &[part]).unwrap();
     let places = builder.add("places", table(Some(Shape::new([9]))), &[]).unwrap();
-    let sum = builder.add("word", Op::Binary(Binary::Add), &[words, places]).unwrap();
-    let masked = builder.add("masked", Op::Binary(Binary::Mul), &[sum, kept]).unwrap();
+    let sum = builder.add("word", Op::Binary(BinaryFunction::Add), &[words, places]).unwrap();
+    let masked = builder.add("masked", Op::Binary(BinaryFunction::Mul), &[sum, kept]).unwrap();
     let chosen = builder.add("chosen", Op::Where, &[mask, masked, less]).unwrap();
     let head = builder.add("head", Op::Linear(Linear { out_features: 7, bias: false }), &[chosen]).unwrap();
     builder.share(head, words).unwrap();

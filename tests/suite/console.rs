@@ -1,7 +1,7 @@
 //! The console: what is written where.
 
 use crate::fixtures::{Sink, settings};
-use perf4sight_report::{Column, Console, Mode, Table};
+use perf4sight_report::{Console, OutputMode, Table, TableColumn};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ impl Write for Broken {
     }
 }
 
-fn say_everything(mode: Mode) -> (String, String) {
+fn say_everything(mode: OutputMode) -> (String, String) {
     let (out, err) = (Sink::default(), Sink::default());
     let console = Console::writing_to(settings(mode), out.clone(), err.clone());
-    let mut table = Table::new("", [Column::number("n", "n")]);
+    let mut table = Table::new("", [TableColumn::number("n", "n")]);
     table.row([3u64.into()]);
     console.line("line");
     console.table(&table);
@@ -36,7 +36,7 @@ fn say_everything(mode: Mode) -> (String, String) {
 
 #[test]
 fn results_go_to_stdout_and_the_rest_to_stderr() {
-    let (out, err) = say_everything(Mode::Normal);
+    let (out, err) = say_everything(OutputMode::Normal);
     assert_eq!(out, "line\n\nn\n─\n3\n");
     assert!(err.starts_with("note\nwarning: careful\nruns: 4/40 after 0s, "), "{err}");
     assert!(err.ends_with("runs: 40/40 after 0s, done\n"), "{err}");
@@ -46,7 +46,7 @@ fn results_go_to_stdout_and_the_rest_to_stderr() {
 #[test]
 fn progress_never_runs_past_its_end() {
     let err = Sink::default();
-    let console = Console::writing_to(settings(Mode::Normal), Sink::default(), err.clone());
+    let console = Console::writing_to(settings(OutputMode::Normal), Sink::default(), err.clone());
     let progress = console.patient_progress(2, "runs", Duration::ZERO);
     (0..3).for_each(|_| progress.advance(1));
     progress.expect(7);
@@ -57,23 +57,25 @@ fn progress_never_runs_past_its_end() {
 
 #[test]
 fn quiet_keeps_results_and_warnings() {
-    let (out, err) = say_everything(Mode::Quiet);
+    let (out, err) = say_everything(OutputMode::Quiet);
     assert_eq!((out.as_str(), err.as_str()), ("line\n\nn\n─\n3\n", "warning: careful\n"));
 }
 
 #[test]
 fn json_mode_puts_one_document_on_stdout() {
-    for (mode, said) in [(Mode::Json, "note\nwarning: careful\nruns: "), (Mode::QuietJson, "warning: careful\n")] {
+    for (mode, said) in
+        [(OutputMode::Json, "note\nwarning: careful\nruns: "), (OutputMode::QuietJson, "warning: careful\n")]
+    {
         let (out, err) = say_everything(mode);
         assert_eq!(serde_json::from_str::<serde_json::Value>(&out).unwrap(), serde_json::json!({ "rows": 3 }));
-        assert!(err.starts_with(said) && (err == said) == (mode == Mode::QuietJson), "{err}");
+        assert!(err.starts_with(said) && (err == said) == (mode == OutputMode::QuietJson), "{err}");
     }
 }
 
 #[test]
 fn a_reader_that_went_away_is_no_failure_but_a_full_disk_is() {
     for (kind, fine) in [(io::ErrorKind::BrokenPipe, true), (io::ErrorKind::StorageFull, false)] {
-        let console = Console::writing_to(settings(Mode::Normal), Broken(kind), Sink::default());
+        let console = Console::writing_to(settings(OutputMode::Normal), Broken(kind), Sink::default());
         console.line("result");
         assert_eq!(console.finish().is_ok(), fine, "{kind:?}");
     }

@@ -1,9 +1,11 @@
 //! Dependency groups: each way channels hang together, by hand, and on random networks.
 
-use perf4sight_cost::pruning::{Goal, Limit, Pruned, Pruner, Ranking, Reason, generator};
+use perf4sight_cost::pruning::{
+    FilterRanking, PrunedNetwork, Pruner, PruningGoal, PruningLimit, UnprunableReason, generator,
+};
 use perf4sight_network::{
-    Activation, Binary, Conv, Embedding, Input, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window,
-    zoo,
+    Activation, BinaryFunction, Conv, Embedding, Linear, Network, NetworkBuilder, NetworkInput, NodeId, Op, Shape,
+    UnknownOperation, Window, zoo,
 };
 use perf4sight_onnx::Magnitudes;
 use proptest::prelude::*;
@@ -50,7 +52,7 @@ impl Sketch {
 }
 
 /// Prunes with the given magnitudes, 9 for filters not named, until `parameters` are gone.
-fn prune(network: &Network, small: &[(&str, &[usize])], parameters: u64) -> Pruned {
+fn prune(network: &Network, small: &[(&str, &[usize])], parameters: u64) -> PrunedNetwork {
     let mut magnitudes = Magnitudes::new();
     for node in network.nodes() {
         if matches!(node.op, Op::Conv(_)) {
@@ -66,8 +68,8 @@ fn prune(network: &Network, small: &[(&str, &[usize])], parameters: u64) -> Prun
             .for_each(|(order, &filter)| magnitudes.get_mut(*name).unwrap()[filter] = order as f64 / 100.0);
     }
     let pruner = Pruner::new(network);
-    let ranking = Ranking::l1(&pruner, &magnitudes).unwrap();
-    let goal = Goal { parameters: network.parameters() - parameters, least: 0, percent: 10.0 };
+    let ranking = FilterRanking::l1(&pruner, &magnitudes).unwrap();
+    let goal = PruningGoal { parameters: network.parameters() - parameters, least: 0, percent: 10.0 };
     pruner.prune(&ranking, goal).unwrap()
 }
 
@@ -91,8 +93,8 @@ fn a_group_that_leads_far_past_the_goal_stays_where_others_can_go() {
         let group = |filter: usize| if filter.is_multiple_of(8) { before as f64 - 0.5 } else { 1e3 };
         let wide = ("wide".to_string(), (0..64).map(group).collect());
         let magnitudes = Magnitudes::from([wide, ("narrow".to_string(), (0..100).map(f64::from).collect())]);
-        let ranking = Ranking::l1(&pruner, &magnitudes).unwrap();
-        let pruned = pruner.prune(&ranking, Goal::percent(&network, 20.0)).unwrap();
+        let ranking = FilterRanking::l1(&pruner, &magnitudes).unwrap();
+        let pruned = pruner.prune(&ranking, PruningGoal::percent(&network, 20.0)).unwrap();
         (pruned.network.parameters(), pruned.limit)
     };
     // 6081 are asked for, and 5929 at the least. Behind 10 filters of 64 + 10, the group of 8 x (3 + 90) and one filter of 56 + 10 arrive.
@@ -117,7 +119,7 @@ fn a_residual_sum_ties_all_its_convolutions() {
     let stem = sketch.conv("stem", 8, 1, 1);
     sketch.conv("inner", 8, 1, 1);
     sketch.conv("outer", 8, 1, 1);
-    sketch.join("sum", Op::Binary(Binary::Add), &[sketch.at, stem]);
+    sketch.join("sum", Op::Binary(BinaryFunction::Add), &[sketch.at, stem]);
     let network = sketch.classified();
     // Filter 3 of `outer` takes filter 3 of `stem` along: rows of both, what `inner` reads, 16 pixels of 10 classes.
     let pruned = prune(&network, &[("outer", &[3])], 1).network;
@@ -133,14 +135,14 @@ fn a_shortcut_convolution_follows_its_block() {
     let block = sketch.conv("second", 8, 3, 1);
     sketch.at = stem;
     let shortcut = sketch.conv("shortcut", 8, 1, 1);
-    sketch.join("sum", Op::Binary(Binary::Add), &[block, shortcut]);
+    sketch.join("sum", Op::Binary(BinaryFunction::Add), &[block, shortcut]);
     let network = sketch.classified();
     // The shortcut's own magnitudes count for nothing: filter 5 of `second` goes, not filter 1 of `shortcut`.
     let pruned = prune(&network, &[("shortcut", &[1]), ("second", &[5])], 1).network;
     assert_eq!([shape(&pruned, "shortcut")[0], shape(&pruned, "second")[0]], [7, 7]);
     let pruner = Pruner::new(&network);
     let without = Magnitudes::from(["stem", "first", "second"].map(|name| (name.to_string(), vec![1.0; 8])));
-    assert!(Ranking::l1(&pruner, &without).is_ok());
+    assert!(FilterRanking::l1(&pruner, &without).is_ok());
 }
 
 #[test]
@@ -206,7 +208,7 @@ fn a_gate_shrinks_with_what_it_multiplies() {
     sketch.conv("squeeze", 4, 1, 1);
     sketch.conv("excite", 8, 1, 1);
     let gate = sketch.add("gate", Op::Activation(Activation::Sigmoid));
-    sketch.join("product", Op::Binary(Binary::Mul), &[features, gate]);
+    sketch.join("product", Op::Binary(BinaryFunction::Mul), &[features, gate]);
     let network = sketch.classified();
     let pruned = prune(&network, &[("features", &[7])], 1).network;
     // 3 weights, what `squeeze` reads, the row of `excite`, 16 pixels of 10 classes.
@@ -250,11 +252,11 @@ fn transformer() -> Network {
     sketch.add("", order(&[1, 0, 2]));
     sketch.add("", Op::Reshape(Shape::new([4, 12])));
     let projected = sketch.add("projected", linear(8));
-    let sum = sketch.join("", Op::Binary(Binary::Add), &[tokens, projected]);
+    let sum = sketch.join("", Op::Binary(BinaryFunction::Add), &[tokens, projected]);
     sketch.add("up", linear(16));
     sketch.add("", Op::Activation(Activation::Gelu));
     let down = sketch.add("down", linear(8));
-    sketch.join("", Op::Binary(Binary::Add), &[sum, down]);
+    sketch.join("", Op::Binary(BinaryFunction::Add), &[sum, down]);
     sketch.classified()
 }
 
@@ -299,10 +301,10 @@ fn what_cannot_go_is_named_with_the_reason() {
     let mut sketch = Sketch::new([3, 4, 4]);
     let input = sketch.at;
     sketch.conv("with_input", 3, 1, 1);
-    sketch.join("sum", Op::Binary(Binary::Add), &[sketch.at, input]);
+    sketch.join("sum", Op::Binary(BinaryFunction::Add), &[sketch.at, input]);
     sketch.conv("read", 6, 1, 1);
     let shape = Shape::new([6, 4, 4]);
-    sketch.add("odd", Op::Unknown(Unknown::new("Odd", shape, 0)));
+    sketch.add("odd", Op::Unknown(UnknownOperation::new("Odd", shape, 0)));
     sketch.conv("keys", 4, 1, 1);
     let keys = sketch.add("tokens", Op::Reshape(Shape::new([4, 16])));
     let turned = sketch.add("turned", Op::Transpose { order: vec![1, 0] });
@@ -314,14 +316,14 @@ fn what_cannot_go_is_named_with_the_reason() {
     let found: Vec<_> =
         reasons.iter().map(|found| (found.layer.as_str(), found.channels, found.reason.clone())).collect();
     let expected = [
-        ("with_input", 3, Reason::Input),
-        ("read", 6, Reason::Unknown("odd".into(), "Odd".into())),
-        ("keys", 4, Reason::MatrixProduct("product".into())),
-        ("hidden", 5, Reason::NoFilter),
-        ("classifier", 10, Reason::Result),
+        ("with_input", 3, UnprunableReason::Input),
+        ("read", 6, UnprunableReason::Unknown("odd".into(), "Odd".into())),
+        ("keys", 4, UnprunableReason::MatrixProduct("product".into())),
+        ("hidden", 5, UnprunableReason::NoFilter),
+        ("classifier", 10, UnprunableReason::Result),
     ];
     assert_eq!(found, expected);
-    assert_eq!(prune(&network, &[], 1).limit, Some(Limit::NothingToPrune));
+    assert_eq!(prune(&network, &[], 1).limit, Some(PruningLimit::NothingToPrune));
 }
 
 #[test]
@@ -330,7 +332,7 @@ fn absurdly_long_axes_are_left_alone() {
     sketch.conv("wide", 8, 1, 1);
     let network = sketch.classified();
     let stays = Pruner::new(&network).unprunable();
-    assert_eq!((stays[0].layer.as_str(), &stays[0].reason), ("wide", &Reason::TooMany("flatten".into())));
+    assert_eq!((stays[0].layer.as_str(), &stays[0].reason), ("wide", &UnprunableReason::TooMany("flatten".into())));
 }
 
 /// Ten filters that take 1 + 9 of 100 parameters each.
@@ -342,21 +344,21 @@ fn a_level_between_two_groups_is_missed_by_two_points_at_most_or_that_is_told() 
     let network = sketch.builder.finish(at);
     assert_eq!(network.parameters(), 10 + 90);
     let pruner = Pruner::new(&network);
-    let ranking = Ranking::random(&pruner, &mut generator(1, "a", 40, 0));
+    let ranking = FilterRanking::random(&pruner, &mut generator(1, "a", 40, 0));
     let at = |level: f64| {
-        let pruned = pruner.prune(&ranking, Goal::percent(&network, level)).unwrap();
+        let pruned = pruner.prune(&ranking, PruningGoal::percent(&network, level)).unwrap();
         (pruned.percent, pruned.limit)
     };
     assert_eq!(at(39.0), (40.0, None), "one more than asked for is near enough");
-    assert_eq!(at(41.0), (40.0, Some(Limit::Together)), "nine more are not, and one less is");
-    assert_eq!(at(45.0), (50.0, Some(Limit::Together)), "neither side is near");
+    assert_eq!(at(41.0), (40.0, Some(PruningLimit::Together)), "nine more are not, and one less is");
+    assert_eq!(at(45.0), (50.0, Some(PruningLimit::Together)), "neither side is near");
 }
 
 /// A recommender looks up one word each of a user and an item: a sample of either input has no axis.
 #[test]
 fn inputs_of_one_number_a_sample_have_no_channels() {
-    for together in [Op::Binary(Binary::Mul), Op::Binary(Binary::Add), Op::Concat { axis: 0 }] {
-        let one = || Input::integers(Shape::new([]));
+    for together in [Op::Binary(BinaryFunction::Mul), Op::Binary(BinaryFunction::Add), Op::Concat { axis: 0 }] {
+        let one = || NetworkInput::integers(Shape::new([]));
         let mut builder = NetworkBuilder::reading("recommender", "user", one());
         let item = builder.add("item", Op::Input(one()), &[]).unwrap();
         let table = |rows| Op::Embedding(Embedding { rows, width: 16, fixed: None });
@@ -367,8 +369,8 @@ fn inputs_of_one_number_a_sample_have_no_channels() {
         let network = builder.finish(score);
         let pruner = Pruner::new(&network);
         for level in [0, 50] {
-            let ranking = Ranking::random(&pruner, &mut generator(1, "recommender", level, 0));
-            let pruned = pruner.prune(&ranking, Goal::percent(&network, f64::from(level))).unwrap();
+            let ranking = FilterRanking::random(&pruner, &mut generator(1, "recommender", level, 0));
+            let pruned = pruner.prune(&ranking, PruningGoal::percent(&network, f64::from(level))).unwrap();
             assert_eq!(pruned.network.output_shape(), network.output_shape());
             assert!(level > 0 || pruned.network == network);
         }
@@ -385,10 +387,10 @@ fn channels_of_all_layers_together_are_bounded() {
     let network = sketch.classified();
     let pruner = Pruner::new(&network);
     let stays = pruner.unprunable();
-    assert!(stays.iter().any(|stays| matches!(stays.reason, Reason::TooMany(_))), "{stays:?}");
-    let ranking = Ranking::random(&pruner, &mut generator(1, "wide", 10, 0));
-    let pruned = pruner.prune(&ranking, Goal::percent(&network, 99.0)).unwrap();
-    assert_eq!(pruned.limit, Some(Limit::TooMany));
+    assert!(stays.iter().any(|stays| matches!(stays.reason, UnprunableReason::TooMany(_))), "{stays:?}");
+    let ranking = FilterRanking::random(&pruner, &mut generator(1, "wide", 10, 0));
+    let pruned = pruner.prune(&ranking, PruningGoal::percent(&network, 99.0)).unwrap();
+    assert_eq!(pruned.limit, Some(PruningLimit::TooMany));
     assert!(pruned.percent >= 0.0);
 }
 
@@ -397,17 +399,17 @@ fn a_goal_out_of_reach_names_the_limit() {
     // The published pruner asked for 90 % of alexnet really removes 65.3 %.
     let network = zoo::build("alexnet", zoo::Dataset::Imagenet).unwrap();
     let pruner = Pruner::new(&network);
-    let ranking = Ranking::random(&pruner, &mut generator(1, "alexnet", 90, 0));
-    let pruned = pruner.prune(&ranking, Goal::percent(&network, 90.0)).unwrap();
+    let ranking = FilterRanking::random(&pruner, &mut generator(1, "alexnet", 90, 0));
+    let pruned = pruner.prune(&ranking, PruningGoal::percent(&network, 90.0)).unwrap();
     assert!((pruned.percent - 65.3).abs() < 0.05, "{}", pruned.percent);
-    assert_eq!(pruned.limit, Some(Limit::Minimums { channels: 2, summed_percent: None }));
+    assert_eq!(pruned.limit, Some(PruningLimit::Minimums { channels: 2, summed_percent: None }));
     assert_eq!(pruned.limit.unwrap().to_string(), "minimum of 2 channels a layer");
 }
 
 #[test]
 fn without_weights_l1_says_so() {
     let network = zoo::build("squeezenet", zoo::Dataset::Imagenet).unwrap();
-    let message = Ranking::l1(&Pruner::new(&network), &Magnitudes::new()).unwrap_err().to_string();
+    let message = FilterRanking::l1(&Pruner::new(&network), &Magnitudes::new()).unwrap_err().to_string();
     assert!(message.contains("l1 pruning of squeezenet needs the weights"), "{message}");
 }
 
@@ -417,8 +419,8 @@ fn weighted_draws_prefer_one_end_of_the_network() {
     let pruner = Pruner::new(&network);
     // Share of filters left in the last group of convolutions less that in the first group.
     let tilt = |seed| {
-        let ranking = Ranking::random_weighted(&pruner, &mut generator(seed, "vgg16", 30, 0));
-        let pruned = pruner.prune(&ranking, Goal::percent(&network, 30.0)).unwrap().network;
+        let ranking = FilterRanking::random_weighted(&pruner, &mut generator(seed, "vgg16", 30, 0));
+        let pruned = pruner.prune(&ranking, PruningGoal::percent(&network, 30.0)).unwrap().network;
         shape(&pruned, "features.28")[0] as f64 / 512.0 - shape(&pruned, "features.0")[0] as f64 / 64.0
     };
     let tilts: Vec<f64> = (0..100).map(tilt).collect();
@@ -442,7 +444,7 @@ fn block(sketch: &mut Sketch, kind: u8, width: usize) {
             let block = sketch.conv("", width, 1, 1);
             sketch.at = input;
             let shortcut = if sketch.channels() == width { input } else { sketch.conv("", width, 1, 1) };
-            sketch.join("", Op::Binary(Binary::Add), &[block, shortcut]);
+            sketch.join("", Op::Binary(BinaryFunction::Add), &[block, shortcut]);
         }
         2 => {
             let channels = sketch.channels();
@@ -462,7 +464,7 @@ fn block(sketch: &mut Sketch, kind: u8, width: usize) {
             sketch.add("", Op::AdaptiveAvgPool { output: [1, 1] });
             sketch.conv("", width, 1, 1);
             sketch.conv("", channels, 1, 1);
-            sketch.join("", Op::Binary(Binary::Mul), &[input, sketch.at]);
+            sketch.join("", Op::Binary(BinaryFunction::Mul), &[input, sketch.at]);
         }
         6 if sketch.channels().is_multiple_of(2) => {
             let channels = sketch.channels();
@@ -479,7 +481,7 @@ fn block(sketch: &mut Sketch, kind: u8, width: usize) {
         }
         _ => {
             let shape = sketch.builder.shape(input).clone();
-            sketch.add("", Op::Unknown(Unknown::new("Odd", shape, 3)));
+            sketch.add("", Op::Unknown(UnknownOperation::new("Odd", shape, 3)));
         }
     }
 }
@@ -499,17 +501,17 @@ fn random_network() -> impl Strategy<Value = Network> {
 /// asserted in the pruning itself in test builds.
 fn check(network: &Network, level: f64, seed: u64) {
     let pruner = Pruner::new(network);
-    let ranking = Ranking::random(&pruner, &mut generator(seed, network.name(), 0, 0));
-    let goal = Goal::percent(network, level);
+    let ranking = FilterRanking::random(&pruner, &mut generator(seed, network.name(), 0, 0));
+    let goal = PruningGoal::percent(network, level);
     let pruned = pruner.prune(&ranking, goal).unwrap();
     let left = pruned.network.parameters();
     assert_eq!(pruned.limit.is_none(), (goal.least..=goal.parameters).contains(&left));
     assert_eq!(pruned.percent, 100.0 * (network.parameters() - left) as f64 / network.parameters() as f64);
     assert_eq!(pruned.network.output_shape(), network.output_shape());
     // A goal that is met exactly ends the walk at the same group, however far that leads.
-    let goal = Goal { least: 0, ..goal };
+    let goal = PruningGoal { least: 0, ..goal };
     let far = pruner.prune(&ranking, goal).unwrap().network;
-    let again = pruner.prune(&ranking, Goal { parameters: far.parameters(), ..goal }).unwrap();
+    let again = pruner.prune(&ranking, PruningGoal { parameters: far.parameters(), ..goal }).unwrap();
     assert_eq!(again.network, far);
     for (before, after) in network.nodes().iter().zip(pruned.network.nodes()) {
         assert_eq!(before.name, after.name);
@@ -522,7 +524,7 @@ fn check(network: &Network, level: f64, seed: u64) {
             assert_eq!(was.groups, is.groups);
         }
     }
-    for sum in pruned.network.nodes().iter().filter(|node| matches!(node.op, Op::Binary(Binary::Add))) {
+    for sum in pruned.network.nodes().iter().filter(|node| matches!(node.op, Op::Binary(BinaryFunction::Add))) {
         assert_eq!(pruned.network.input_of(sum, 0), pruned.network.input_of(sum, 1), "{}", sum.name);
     }
 }

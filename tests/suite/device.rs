@@ -5,14 +5,16 @@ use crate::fixtures::shared;
 use perf4sight_base::units::Bytes;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
-use perf4sight_cost::device::program::Program;
+use perf4sight_cost::device::program::WorkerProgram;
 use perf4sight_cost::device::protocol;
-use perf4sight_cost::device::protocol::{About, Gpu, PROTOCOL, Request, StepRule, StepTask, Task};
-use perf4sight_cost::device::recorded::Recorded;
-use perf4sight_cost::device::simulated::{Abilities, Simulated};
-use perf4sight_cost::device::{Allowance, Device, GpuOptions, Job, Measurement, check_all};
-use perf4sight_cost::records::Outcome;
-use perf4sight_machine::{LocalMachine, Setting, Watch};
+use perf4sight_cost::device::protocol::{
+    GpuInfo, PROTOCOL, StepRule, StepTask, WorkerAbout, WorkerRequest, WorkerTask,
+};
+use perf4sight_cost::device::recorded::RecordedDevice;
+use perf4sight_cost::device::simulated::{SimulatedDevice, SimulatedPerformance};
+use perf4sight_cost::device::{Device, GpuOptions, Measurement, MeasurementJob, RunAllowance, check_all};
+use perf4sight_cost::records::MeasurementOutcome;
+use perf4sight_machine::{LocalMachine, MachineProperties, RunWatch};
 use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Accumulate, Checkpoint, Precision, Stage, Step, Trainable, Workload, ZeroGrad};
@@ -30,25 +32,25 @@ use tempfile::TempDir;
 const MEASURED: &str = r#"{"outcome":"measured","latency":{"median":12.5,"spread":0.01,"steps":40,"discarded":2,"disturbed":false},"memory":{"allocated":1048576,"reserved":2097152,"used":3145728,"available":4194304,"free":4194304}}"#;
 
 /// A worker in a line of shell, about which nothing was asked.
-pub(crate) fn script_worker(script: String) -> Program {
-    let about = About {
+pub(crate) fn script_worker(script: String) -> WorkerProgram {
+    let about = WorkerAbout {
         protocol: PROTOCOL,
-        software: Setting::new(),
+        software: MachineProperties::new(),
         places: BTreeMap::new(),
-        tasks: vec![Task::STEP.to_owned()],
+        tasks: vec![WorkerTask::STEP.to_owned()],
         settings: Vec::new(),
         precisions: BTreeMap::new(),
         layers: true,
         gpus: BTreeMap::new(),
         no_gpu: None,
     };
-    Program { words: vec!["/bin/sh".into(), "-c".into(), script], about }
+    WorkerProgram { words: vec!["/bin/sh".into(), "-c".into(), script], about }
 }
 
 /// Whether the worker's answer counts; other work of this machine may have disturbed it.
 fn is_answered(script: &str) -> bool {
     let outcome = measure(&scripted(script), &job(Path::new("x"))).outcome();
-    matches!(outcome, Some(Outcome::Measured | Outcome::Disturbed))
+    matches!(outcome, Some(MeasurementOutcome::Measured | MeasurementOutcome::Disturbed))
 }
 
 /// A device whose worker is a shell script: as real a worker as any, for the protocol is a line each way.
@@ -78,7 +80,7 @@ fn numbers_that_a_place_lacks_are_refused_before_anything_runs() {
     device.worker.about.precisions = BTreeMap::from([("cpu".into(), vec!["fp32".into(), "amp_bf16".into()])]);
     let asked = |precision| {
         let step = Step { precision, ..Step::published(Stage::Training) };
-        device.check(&Job { workload: Workload { step, batch: 2 }, ..job(Path::new("Cargo.toml")) })
+        device.check(&MeasurementJob { workload: Workload { step, batch: 2 }, ..job(Path::new("Cargo.toml")) })
     };
     assert!(asked(Precision::Fp32).is_ok() && asked(Precision::AmpBf16).is_ok());
     let problem = asked(Precision::AmpFp16).unwrap_err().to_string();
@@ -88,7 +90,7 @@ fn numbers_that_a_place_lacks_are_refused_before_anything_runs() {
 #[test]
 fn a_recorded_device_conforms() {
     let profile = recorded_profile();
-    conforms(&Recorded::open(profile.path(), ["resnet18"], Stage::Training).unwrap(), &job(Path::new("")));
+    conforms(&RecordedDevice::open(profile.path(), ["resnet18"], Stage::Training).unwrap(), &job(Path::new("")));
 }
 
 /// A network of one convolution: 2 filters of 1x1 over 3 channels of 8x8.
@@ -101,32 +103,33 @@ fn one_convolution(folder: &TempDir) -> PathBuf {
     file
 }
 
-fn simulated(abilities: Abilities) -> Simulated {
-    Simulated { abilities, mem_limit: None, seed: 1 }
+fn simulated(abilities: SimulatedPerformance) -> SimulatedDevice {
+    SimulatedDevice { abilities, mem_limit: None, seed: 1 }
 }
 
 #[test]
 fn a_simulated_device_conforms() {
     let folder = TempDir::new().unwrap();
-    conforms(&simulated(Abilities::default()), &job(&one_convolution(&folder)));
+    conforms(&simulated(SimulatedPerformance::default()), &job(&one_convolution(&folder)));
 }
 
 #[test]
 fn a_simulated_device_follows_its_physics() {
     let folder = TempDir::new().unwrap();
     let job = job(&one_convolution(&folder));
-    let abilities = Abilities { start_microseconds: 0.0, idle_mib: 0.0, noise: 0.0, ..Abilities::default() };
-    let milliseconds = |abilities, job: &Job| match measure(&simulated(abilities), job) {
+    let abilities =
+        SimulatedPerformance { start_microseconds: 0.0, idle_mib: 0.0, noise: 0.0, ..SimulatedPerformance::default() };
+    let milliseconds = |abilities, job: &MeasurementJob| match measure(&simulated(abilities), job) {
         Measurement::Measured { latency: Some(latency), .. } => latency.median,
         other => panic!("{other:?}"),
     };
     // 4 images x 64 positions x 3 channels x 2 filters = 1536 multiply-accumulates, at 1e9 a second: 1.536 us, three
     // times for a training step; with memory so fast that it does not count.
-    let slow = Abilities { gmacs_per_second: 1.0, gigabytes_per_second: 1e9, ..abilities };
+    let slow = SimulatedPerformance { gmacs_per_second: 1.0, gigabytes_per_second: 1e9, ..abilities };
     assert!((milliseconds(slow, &job) - 3.0 * 1.536e-3).abs() < 1e-6);
     // The convolution reads 4 x 192 inputs and 6 weights and writes 4 x 128 outputs; the input node writes 4 x 192: in
     // all 2054 elements of 4 bytes, at 1e9 bytes a second 8.216 us, three times.
-    let narrow = Abilities { gmacs_per_second: 1e9, gigabytes_per_second: 1.0, ..abilities };
+    let narrow = SimulatedPerformance { gmacs_per_second: 1e9, gigabytes_per_second: 1.0, ..abilities };
     assert!((milliseconds(narrow, &job) - 3.0 * 8.216e-3).abs() < 1e-6);
 
     let Measurement::Measured { memory: Some(memory), .. } = measure(&simulated(abilities), &job) else {
@@ -134,7 +137,7 @@ fn a_simulated_device_follows_its_physics() {
     };
     // Weights four times, and every output: 4 x 6 + 4 x 192 + 4 x 128 elements.
     assert_eq!(memory.allocated, 4 * (4 * 6 + 4 * 192 + 4 * 128));
-    let tiny = Abilities { capacity_mib: 1.0, ..abilities };
+    let tiny = SimulatedPerformance { capacity_mib: 1.0, ..abilities };
     assert!(matches!(measure(&simulated(tiny), &job), Measurement::OutOfMemory { memory: Some(_), .. }));
 }
 
@@ -149,22 +152,23 @@ fn a_simulated_device_leaves_out_what_a_step_does_not_do() {
     }
     let file = folder.path().join("chain_0.onnx");
     fs::write(&file, onnx::to_bytes(&builder.finish(last))).unwrap();
-    let abilities = Abilities {
+    let abilities = SimulatedPerformance {
         start_microseconds: 0.0,
         idle_mib: 0.0,
         noise: 0.0,
         gmacs_per_second: 1.0,
         gigabytes_per_second: 1e9,
-        ..Abilities::default()
+        ..SimulatedPerformance::default()
     };
-    let measured =
-        |step: Step| match measure(&simulated(abilities), &Job { workload: Workload { step, batch: 4 }, ..job(&file) })
-        {
-            Measurement::Measured { latency: Some(latency), memory: Some(memory), .. } => {
-                (latency.median, memory.allocated)
-            }
-            other => panic!("{other:?}"),
-        };
+    let measured = |step: Step| match measure(
+        &simulated(abilities),
+        &MeasurementJob { workload: Workload { step, batch: 4 }, ..job(&file) },
+    ) {
+        Measurement::Measured { latency: Some(latency), memory: Some(memory), .. } => {
+            (latency.median, memory.allocated)
+        }
+        other => panic!("{other:?}"),
+    };
     let published = Step::published(Stage::Training);
     // A convolution multiplies 4 x 64 x 2 x 2 = 1024 times, 1.024 us at 1e9 a second. Each has 4 weights, an output has 4 x 128 elements.
     let expect = |step: Step, runs: f64, elements: u64| {
@@ -184,7 +188,7 @@ fn a_simulated_device_leaves_out_what_a_step_does_not_do() {
     // Cut behind b: the input and what b, c and d made is kept, and what a and b make again. b has what it reads when it would run again.
     let checkpoint = Step { checkpoint: Checkpoint::Segments(2), ..published };
     expect(checkpoint, 12.0 + 1.0, 16 * 4 + 4 * 512 + 2 * 512);
-    let some = Job {
+    let some = MeasurementJob {
         workload: Workload { step: Step { checkpoint: Checkpoint::Segments(9), ..published }, batch: 4 },
         ..job(&file)
     };
@@ -196,12 +200,12 @@ fn a_simulated_device_leaves_out_what_a_step_does_not_do() {
 fn simulated_noise_depends_on_the_seed_and_the_job_alone() {
     let folder = TempDir::new().unwrap();
     let job = job(&one_convolution(&folder));
-    let device = simulated(Abilities::default());
+    let device = simulated(SimulatedPerformance::default());
     let first = measure(&device, &job);
-    let larger = Job { workload: Workload { batch: 8, ..job.workload }, ..job.clone() };
+    let larger = MeasurementJob { workload: Workload { batch: 8, ..job.workload }, ..job.clone() };
     measure(&device, &larger);
     assert_eq!(measure(&device, &job), first);
-    assert_ne!(measure(&Simulated { seed: 2, ..device }, &job), first);
+    assert_ne!(measure(&SimulatedDevice { seed: 2, ..device }, &job), first);
 }
 
 #[test]
@@ -209,8 +213,8 @@ fn a_simulated_device_is_described_by_a_file() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("device.json");
     fs::write(&file, r#"{"capacity_mib": 100, "noise": 0}"#).unwrap();
-    let abilities = Abilities { capacity_mib: 100.0, noise: 0.0, ..Abilities::default() };
-    assert_eq!(Abilities::load(&file).unwrap(), abilities);
+    let abilities = SimulatedPerformance { capacity_mib: 100.0, noise: 0.0, ..SimulatedPerformance::default() };
+    assert_eq!(SimulatedPerformance::load(&file).unwrap(), abilities);
     for (text, message) in [
         (r#"{"capacity": 100}"#, "unknown field `capacity`"),
         (r#"{"capacity_mib": -1}"#, "a capacity above 0"),
@@ -218,7 +222,7 @@ fn a_simulated_device_is_described_by_a_file() {
         ("{", "device.json:1: "),
     ] {
         fs::write(&file, text).unwrap();
-        let error = Abilities::load(&file).unwrap_err().to_string();
+        let error = SimulatedPerformance::load(&file).unwrap_err().to_string();
         assert!(error.contains(message), "{error}");
     }
 }
@@ -228,10 +232,11 @@ fn a_damaged_network_fails_alone() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("resnet18_0.onnx");
     fs::write(&file, "garbage").unwrap();
-    let Measurement::Broken { outcome, reason } = measure(&simulated(Abilities::default()), &job(&file)) else {
+    let Measurement::Broken { outcome, reason } = measure(&simulated(SimulatedPerformance::default()), &job(&file))
+    else {
         panic!("garbage was measured");
     };
-    assert_eq!((outcome, reason.contains("resnet18_0.onnx")), (Outcome::Failed, true), "{reason}");
+    assert_eq!((outcome, reason.contains("resnet18_0.onnx")), (MeasurementOutcome::Failed, true), "{reason}");
 }
 
 /// A profile with one batch size that fits and one that does not.
@@ -258,12 +263,14 @@ fn recorded_profile() -> TempDir {
 fn a_recorded_device_repeats_the_marks_of_its_rows() {
     let profile = recorded_profile();
     let file = profile.path().join("latency/resnet18_0-gt.csv");
-    for (word, outcome) in
-        [("measured", Outcome::Measured), ("disturbed", Outcome::Disturbed), ("throttled", Outcome::Throttled)]
-    {
+    for (word, outcome) in [
+        ("measured", MeasurementOutcome::Measured),
+        ("disturbed", MeasurementOutcome::Disturbed),
+        ("throttled", MeasurementOutcome::Throttled),
+    ] {
         let row = format!("True|164.3|latency|4|imagenet|resnet18|/on/the/device/resnet18_0.py|{word}");
         fs::write(&file, format!("passed|latency|test_var|bs|dataset|net_name|model|outcome\n{row}\n")).unwrap();
-        let device = Recorded::open(profile.path(), ["resnet18"], Stage::Training).unwrap();
+        let device = RecordedDevice::open(profile.path(), ["resnet18"], Stage::Training).unwrap();
         assert_eq!(measure(&device, &job(Path::new(""))).outcome(), Some(outcome));
     }
 }
@@ -271,30 +278,30 @@ fn a_recorded_device_repeats_the_marks_of_its_rows() {
 #[test]
 fn a_recorded_device_repeats_its_rows() {
     let profile = recorded_profile();
-    let device = Recorded::open(profile.path(), ["resnet18"], Stage::Training).unwrap();
+    let device = RecordedDevice::open(profile.path(), ["resnet18"], Stage::Training).unwrap();
     assert_eq!(device.capacity(), Some(Bytes::from_mib(7859.0)));
     let fits = job(Path::new(""));
     let Measurement::Measured { latency: Some(latency), memory: Some(memory), .. } = measure(&device, &fits) else {
         panic!("the recorded step passed");
     };
     assert_eq!((latency.median, memory.used), (164.3, Bytes::from_mib(1631.4).0));
-    let too_large = Job { workload: Workload { batch: 180, ..fits.workload }, ..fits.clone() };
-    assert_eq!(measure(&device, &too_large).outcome(), Some(Outcome::OutOfMemory));
+    let too_large = MeasurementJob { workload: Workload { batch: 180, ..fits.workload }, ..fits.clone() };
+    assert_eq!(measure(&device, &too_large).outcome(), Some(MeasurementOutcome::OutOfMemory));
 
-    let unrecorded = Job { workload: Workload { batch: 5, ..fits.workload }, ..fits };
+    let unrecorded = MeasurementJob { workload: Workload { batch: 5, ..fits.workload }, ..fits };
     let error = device.check(&unrecorded).unwrap_err().to_string();
     assert!(error.contains("no recorded latency of resnet18_0, training, bs 5"), "{error}");
     assert!(error.contains("batch sizes 4, 180"), "{error}");
-    let error = Recorded::open(profile.path(), ["vgg16"], Stage::Training).unwrap_err().to_string();
+    let error = RecordedDevice::open(profile.path(), ["vgg16"], Stage::Training).unwrap_err().to_string();
     assert!(error.contains("no rows of vgg16"), "{error}");
 }
 
 #[test]
 fn the_published_profile_can_be_asked() {
     let Some(profile) = shared("tx2/profiling_csvs") else { return };
-    let device = Recorded::open(&profile, ["resnet18", "mnasnet"], Stage::Training).unwrap();
+    let device = RecordedDevice::open(&profile, ["resnet18", "mnasnet"], Stage::Training).unwrap();
     // First rows of resnet18_0-gt.csv in both folders.
-    let job = Job { workload: Workload::published(Stage::Training, 2), ..job(Path::new("")) };
+    let job = MeasurementJob { workload: Workload::published(Stage::Training, 2), ..job(Path::new("")) };
     let Measurement::Measured { latency: Some(latency), memory: Some(memory), .. } = measure(&device, &job) else {
         panic!("the published step passed");
     };
@@ -311,17 +318,17 @@ fn a_worker_is_told_everything_it_needs() {
         heard.display()
     );
     let network = folder.path().join("resnet18_0.onnx");
-    measure(&scripted(&script), &Job { memory: false, ..job(&network) });
+    measure(&scripted(&script), &MeasurementJob { memory: false, ..job(&network) });
     let heard = fs::read_to_string(heard).unwrap();
     let lines: Vec<&str> = heard.lines().collect();
-    let request: Request = serde_json::from_str(lines[0]).unwrap();
-    let expected = Request {
+    let request: WorkerRequest = serde_json::from_str(lines[0]).unwrap();
+    let expected = WorkerRequest {
         protocol: PROTOCOL,
         place: "cpu".into(),
         threads: 2,
         mem_limit: Some(1 << 30),
         seed: 7,
-        task: Task::Step(StepTask {
+        task: WorkerTask::Step(StepTask {
             network,
             workload: Workload::published(Stage::Training, 4),
             cuts: Vec::new(),
@@ -351,7 +358,7 @@ fn a_request_without_a_task_is_of_a_step() {
     let now = before.replacen('{', r#"{"task":"step","#, 1);
     let request = protocol::read_request(before).unwrap();
     assert_eq!(request, protocol::read_request(&now).unwrap());
-    let Task::Step(step) = &request.task else { panic!("{request:?}") };
+    let WorkerTask::Step(step) = &request.task else { panic!("{request:?}") };
     assert_eq!((request.seed, step.workload), (5, Workload::published(Stage::Inference, 3)));
     let refusal = protocol::read_request(&before.replacen('{', r#"{"task":"paint","#, 1)).unwrap_err();
     assert!(refusal.contains("unknown variant `paint`"), "{refusal}");
@@ -360,7 +367,7 @@ fn a_request_without_a_task_is_of_a_step() {
 #[test]
 fn a_worker_that_does_not_know_a_task_is_refused_it() {
     let worker = script_worker(String::new());
-    worker.check_task(Task::STEP).unwrap();
+    worker.check_task(WorkerTask::STEP).unwrap();
     let refusal = worker.check_task("paint").unwrap_err().to_string();
     assert!(refusal.contains("does not know the task paint") && refusal.contains("expected: step"), "{refusal}");
 }
@@ -373,17 +380,20 @@ fn an_answer_counts_however_the_worker_behaves_around_it() {
         assert!(is_answered(&script), "{script}");
     }
     let disturbed = format!("echo '{}'", MEASURED.replace("\"disturbed\":false", "\"disturbed\":true"));
-    assert_eq!(measure(&scripted(&disturbed), &job(Path::new("x"))).outcome(), Some(Outcome::Disturbed));
+    assert_eq!(measure(&scripted(&disturbed), &job(Path::new("x"))).outcome(), Some(MeasurementOutcome::Disturbed));
 }
 
 #[test]
 fn among_other_programs_the_threads_of_a_worker_sleep_while_they_wait() {
     let device = scripted(&format!("[ \"$OMP_WAIT_POLICY\" = passive ] && echo '{MEASURED}'"));
     let outcome = |among_others| {
-        let allowance = Allowance { among_others, ..Allowance::default() };
-        measure(&device, &Job { allowance, ..job(Path::new("x")) }).outcome()
+        let allowance = RunAllowance { among_others, ..RunAllowance::default() };
+        measure(&device, &MeasurementJob { allowance, ..job(Path::new("x")) }).outcome()
     };
-    assert_eq!([outcome(true), outcome(false)], [Some(Outcome::Measured), Some(Outcome::Crashed)]);
+    assert_eq!(
+        [outcome(true), outcome(false)],
+        [Some(MeasurementOutcome::Measured), Some(MeasurementOutcome::Crashed)]
+    );
 }
 
 #[test]
@@ -402,18 +412,22 @@ fn a_worker_that_misbehaves_is_reported_as_what_it_did() {
     let half = r#"{"outcome":"measured","latency":null,"memory":null}"#;
     let never = MEASURED.replace("12.5", "-1.0");
     let cases = [
-        ("echo 'Segmentation fault, maybe'".to_owned(), Outcome::Garbled, "Segmentation fault, maybe"),
-        (format!("echo '{half}'"), Outcome::Garbled, "the answer lacks requested values"),
-        (format!("echo '{never}'"), Outcome::Garbled, "impossible time"),
-        (format!("echo '{MEASURED}'; echo '{MEASURED}'"), Outcome::Garbled, "trailing characters"),
-        ("yes".to_owned(), Outcome::Garbled, "\"y\\ny\\n"),
-        ("exit 0".to_owned(), Outcome::Garbled, "ended without an answer"),
-        ("echo no such operation >&2; exit 3".to_owned(), Outcome::Crashed, "exit code 3: no such operation"),
-        ("kill -SEGV $$".to_owned(), Outcome::Crashed, "signal SIGSEGV"),
-        ("kill -KILL $$".to_owned(), Outcome::Crashed, "signal SIGKILL"),
+        ("echo 'Segmentation fault, maybe'".to_owned(), MeasurementOutcome::Garbled, "Segmentation fault, maybe"),
+        (format!("echo '{half}'"), MeasurementOutcome::Garbled, "the answer lacks requested values"),
+        (format!("echo '{never}'"), MeasurementOutcome::Garbled, "impossible time"),
+        (format!("echo '{MEASURED}'; echo '{MEASURED}'"), MeasurementOutcome::Garbled, "trailing characters"),
+        ("yes".to_owned(), MeasurementOutcome::Garbled, "\"y\\ny\\n"),
+        ("exit 0".to_owned(), MeasurementOutcome::Garbled, "ended without an answer"),
+        (
+            "echo no such operation >&2; exit 3".to_owned(),
+            MeasurementOutcome::Crashed,
+            "exit code 3: no such operation",
+        ),
+        ("kill -SEGV $$".to_owned(), MeasurementOutcome::Crashed, "signal SIGSEGV"),
+        ("kill -KILL $$".to_owned(), MeasurementOutcome::Crashed, "signal SIGKILL"),
         (
             r#"echo '{"outcome":"failed","reason":"op Foo is unknown"}'"#.to_owned(),
-            Outcome::Failed,
+            MeasurementOutcome::Failed,
             "op Foo is unknown",
         ),
     ];
@@ -437,7 +451,11 @@ fn a_worker_that_hangs_is_killed_with_what_it_started() {
         let Measurement::Broken { outcome, reason } = measure(&device, &job(Path::new("x"))) else {
             panic!("{hang} ended");
         };
-        assert_eq!((outcome, reason.contains("still running after 400 ms")), (Outcome::TimedOut, true), "{reason}");
+        assert_eq!(
+            (outcome, reason.contains("still running after 400 ms")),
+            (MeasurementOutcome::TimedOut, true),
+            "{reason}"
+        );
         assert!(began.elapsed() < Duration::from_secs(30));
         assert!(!alive(&child), "{hang}");
     }
@@ -465,7 +483,7 @@ fn ctrl_c_ends_the_worker() {
             }
             cancelled.store(true, Ordering::Relaxed);
         });
-        let watch = Watch::quiet(&cancelled);
+        let watch = RunWatch::quiet(&cancelled);
         assert_eq!(device.measure(&job(Path::new("x")), &watch).unwrap(), Measurement::Interrupted);
     });
     assert!(!alive(&child));
@@ -489,7 +507,9 @@ fn measurements_never_overlap() {
                 let told = RefCell::new(Vec::new());
                 let cancelled = AtomicBool::new(false);
                 let waiting = |whom: &str| told.borrow_mut().push(whom.to_owned());
-                device.measure(&job(Path::new("x")), &Watch { waiting: &waiting, ..Watch::quiet(&cancelled) }).unwrap();
+                device
+                    .measure(&job(Path::new("x")), &RunWatch { waiting: &waiting, ..RunWatch::quiet(&cancelled) })
+                    .unwrap();
                 // Another test's program may measure in between, which is news.
                 assert!(told.borrow().windows(2).all(|pair| pair[0] != pair[1]), "{told:?}");
             });
@@ -503,7 +523,7 @@ fn a_worker_that_cannot_be_started_is_an_error() {
     let mut device = scripted("");
     device.worker.words[0] = "/nonexistent/worker".into();
     let cancelled = AtomicBool::new(false);
-    let error = device.measure(&job(Path::new("x")), &Watch::quiet(&cancelled)).unwrap_err();
+    let error = device.measure(&job(Path::new("x")), &RunWatch::quiet(&cancelled)).unwrap_err();
     assert!(error.to_string().contains("/nonexistent/worker"), "{error}");
 }
 
@@ -519,8 +539,8 @@ fn capacity_is_never_more_than_the_machine_has() {
 
 #[test]
 fn the_memory_of_a_gpu_is_its_own_unless_it_shares_the_machines() {
-    let gpu = |memory, unified| Gpu { name: "GPU".into(), memory, unified, ..Gpu::default() };
-    let device = |name, mem_limit, gpus: &[(&str, Gpu)]| {
+    let gpu = |memory, unified| GpuInfo { name: "GPU".into(), memory, unified, ..GpuInfo::default() };
+    let device = |name, mem_limit, gpus: &[(&str, GpuInfo)]| {
         let mut device = Hardware { kind: DeviceKind::parse(name).unwrap(), mem_limit, ..scripted("") };
         device.worker.about.gpus = gpus.iter().map(|(place, gpu)| ((*place).to_owned(), gpu.clone())).collect();
         device

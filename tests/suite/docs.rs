@@ -3,7 +3,7 @@
 
 use perf4sight::cli;
 use perf4sight::verbs::{SPECS, VERBS};
-use perf4sight_verb::config::{Kind, Missing, Setting, Surface, Table};
+use perf4sight_verb::config::{DefaultValue, Setting, SettingTable, Surface, ValueKind};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -25,8 +25,8 @@ fn reference() -> String {
     SPECS.iter().map(|spec| &spec.table).chain([&perf4sight_slurm::TABLE]).map(section).collect()
 }
 
-fn section(table: &Table) -> String {
-    let rows: String = table.on(Surface::Configuration).map(row).collect();
+fn section(table: &SettingTable) -> String {
+    let rows: String = table.for_surface(Surface::Configuration).map(row).collect();
     let (initial, rest) = table.about.split_at(1);
     let about = format!("{}{rest}", initial.to_uppercase());
     format!("\n### [{}]\n\n{about}.\n\n| key | value | default | meaning |\n|---|---|---|---|\n{rows}\n", table.section)
@@ -34,9 +34,9 @@ fn section(table: &Table) -> String {
 
 fn row(setting: &Setting) -> String {
     let default = match setting.default {
-        Missing::Required => "required".to_string(),
-        Missing::Unset => "none".to_string(),
-        Missing::Literal(literal) => format!("`{literal}`"),
+        DefaultValue::Required => "required".to_string(),
+        DefaultValue::Unset => "none".to_string(),
+        DefaultValue::Literal(literal) => format!("`{literal}`"),
     };
     format!("| `{}` | {} | {default} | {} |\n", setting.key, value(setting), setting.help)
 }
@@ -44,7 +44,7 @@ fn row(setting: &Setting) -> String {
 /// What a setting takes, without the limits that a machine's number types have anyway.
 fn value(setting: &Setting) -> String {
     let one = match setting.kind {
-        Kind::Word(words) => words().iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" "),
+        ValueKind::Word(words) => words().iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" "),
         kind => kind.expected(),
     };
     if setting.many { format!("list of: {one}") } else { one }

@@ -1,7 +1,7 @@
 //! Features against a convolution worked out by hand and against the published fitter's own numbers.
 
 use super::fixtures::shared;
-use perf4sight_cost::features::physical::{Class, Kernel, Pass, kernels};
+use perf4sight_cost::features::physical::{Kernel, KernelClass, KernelPass, kernels};
 use perf4sight_cost::features::{features, names};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
@@ -94,26 +94,26 @@ fn what_is_not_trained_is_not_computed() {
     let network = zoo::build("resnet18", Dataset::Imagenet).unwrap();
     let step =
         |trainable: &str| Step { trainable: Trainable::parse(trainable).unwrap(), ..Step::published(Stage::Training) };
-    let flops = |trainable: &str, pass: Pass| -> f64 {
+    let flops = |trainable: &str, pass: KernelPass| -> f64 {
         let kernels = kernels(&network, step(trainable)).into_iter().filter(|kernel| kernel.pass == pass);
         kernels.filter_map(|kernel| kernel.product).map(|product| product.flops(1.0)).sum()
     };
-    let forward = flops("all", Pass::Forward);
-    assert_eq!(flops("classifier", Pass::Forward), forward);
+    let forward = flops("all", KernelPass::Forward);
+    assert_eq!(flops("classifier", KernelPass::Forward), forward);
     // 512 features to 1000 classes, and nothing below.
     assert_eq!(
-        [Pass::WeightGradient, Pass::InputGradient].map(|pass| flops("classifier", pass)),
+        [KernelPass::WeightGradient, KernelPass::InputGradient].map(|pass| flops("classifier", pass)),
         [2.0 * 512_000.0, 0.0]
     );
     // Normalisations multiply nothing themselves, but gradients flow through all layers behind the first.
-    assert_eq!(flops("normalisation", Pass::WeightGradient), 0.0);
-    assert_eq!(flops("normalisation", Pass::InputGradient), flops("all", Pass::InputGradient));
+    assert_eq!(flops("normalisation", KernelPass::WeightGradient), 0.0);
+    assert_eq!(flops("normalisation", KernelPass::InputGradient), flops("all", KernelPass::InputGradient));
     // The last block's second convolution, its normalisation and the classifier: 512 x 512 filters of 3 x 3 at 7 x 7 places.
     let last = 2.0 * (512.0 * 512.0 * 9.0 * 49.0 + 512_000.0);
-    assert_eq!(flops("last 3", Pass::WeightGradient), last);
+    assert_eq!(flops("last 3", KernelPass::WeightGradient), last);
     // SGD touches what is trained.
     let updated = |trainable: &str| -> f64 {
-        let kernels = kernels(&network, step(trainable)).into_iter().filter(|kernel| kernel.pass == Pass::Update);
+        let kernels = kernels(&network, step(trainable)).into_iter().filter(|kernel| kernel.pass == KernelPass::Update);
         kernels.map(|kernel| kernel.traffic.fixed).sum()
     };
     assert_eq!(updated("classifier"), 6.0 * 4.0 * 513_000.0);
@@ -126,19 +126,19 @@ fn frozen_normalisations_that_keep_their_statistics_move_what_inference_does() {
         let trainable = Trainable::parse(trainable).unwrap();
         let step = Step { trainable, frozen_normalisation, ..Step::published(Stage::Training) };
         let kernels = kernels(&network, step).into_iter();
-        let normalised = kernels.filter(|kernel| kernel.class == Class::Normalisation && kernel.pass == pass);
+        let normalised = kernels.filter(|kernel| kernel.class == KernelClass::Normalisation && kernel.pass == pass);
         normalised.map(|kernel| kernel.traffic.sample).sum()
     };
     // Four bytes of 2,483,712 elements: 64 x 112 x 112, of stage 1 4 x 64 x 56 x 56, of the others 5 x 128 x 28 x 28, 5 x 256 x 14 x 14 and
     // 5 x 512 x 7 x 7. Batch statistics are a reading more.
     let all = 4.0 * 2_483_712.0;
     use FrozenNormalisation::{Eval, Train};
-    assert_eq!([Train, Eval].map(|frozen| moved("classifier", frozen, Pass::Forward)), [3.0 * all, 2.0 * all]);
+    assert_eq!([Train, Eval].map(|frozen| moved("classifier", frozen, KernelPass::Forward)), [3.0 * all, 2.0 * all]);
     // Gradients flow through the normalisations alone that lie behind the lowest that is trained: from the first convolution on through all of
     // them, with neither mean nor deviation to go through where they are kept.
-    assert_eq!([Train, Eval].map(|frozen| moved("conv1", frozen, Pass::InputGradient)), [5.0 * all, 4.0 * all]);
+    assert_eq!([Train, Eval].map(|frozen| moved("conv1", frozen, KernelPass::InputGradient)), [5.0 * all, 4.0 * all]);
     // What is trained works with the statistics of the batch whatever is said of the frozen.
-    assert_eq!([Train, Eval].map(|frozen| moved("all", frozen, Pass::Forward)), [3.0 * all; 2]);
+    assert_eq!([Train, Eval].map(|frozen| moved("all", frozen, KernelPass::Forward)), [3.0 * all; 2]);
 }
 
 #[test]
@@ -149,14 +149,14 @@ fn passes_repeat_all_but_the_update() {
     let (whole, parts) = (kernels(&network, once), kernels(&network, four));
     assert_eq!(whole.len(), parts.len());
     for (one, repeated) in whole.iter().zip(&parts) {
-        let times = if one.pass == Pass::Update { 1.0 } else { 4.0 };
+        let times = if one.pass == KernelPass::Update { 1.0 } else { 4.0 };
         assert_eq!((repeated.repeats, repeated.launches), (times, times * one.launches));
         assert_eq!(repeated.samples(16.0), 16.0 / times);
     }
     // Four passes of 16 samples move as much as four steps of 4, but for three updates.
     let moved = |kernels: &[Kernel], batch: f64, update: bool| -> f64 {
-        let some = kernels.iter().filter(|kernel| update || kernel.pass != Pass::Update);
-        some.map(|kernel| kernel.repeats * kernel.traffic.at(kernel.samples(batch))).sum()
+        let some = kernels.iter().filter(|kernel| update || kernel.pass != KernelPass::Update);
+        some.map(|kernel| kernel.repeats * kernel.traffic.for_batch(kernel.samples(batch))).sum()
     };
     let update = moved(&whole, 4.0, true) - moved(&whole, 4.0, false);
     let expected = 4.0 * moved(&whole, 4.0, true) - 3.0 * update;
@@ -168,16 +168,16 @@ fn passes_repeat_all_but_the_update() {
 #[test]
 fn a_checkpointed_segment_runs_forward_twice() {
     let network = zoo::build("resnet18", Dataset::Imagenet).unwrap();
-    let flops = |checkpoint: Checkpoint, pass: Pass| -> f64 {
+    let flops = |checkpoint: Checkpoint, pass: KernelPass| -> f64 {
         let step = Step { checkpoint, ..Step::published(Stage::Training) };
         let kernels = kernels(&network, step).into_iter().filter(|kernel| kernel.pass == pass);
         kernels.filter_map(|kernel| kernel.product).map(|product| product.flops(1.0)).sum()
     };
     // All but the classifier, whose 512 x 1000 products run once.
     let once = 2.0 * network.macs() as f64;
-    assert_eq!(flops(Checkpoint::None, Pass::Forward), once);
-    assert_eq!(flops(Checkpoint::EveryBlock, Pass::Forward), 2.0 * once - 2.0 * 512_000.0);
-    assert_eq!(flops(Checkpoint::EveryBlock, Pass::WeightGradient), once);
+    assert_eq!(flops(Checkpoint::None, KernelPass::Forward), once);
+    assert_eq!(flops(Checkpoint::EveryBlock, KernelPass::Forward), 2.0 * once - 2.0 * 512_000.0);
+    assert_eq!(flops(Checkpoint::EveryBlock, KernelPass::WeightGradient), once);
 }
 
 #[test]

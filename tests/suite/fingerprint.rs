@@ -3,12 +3,12 @@
 use super::fixtures::shared;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Milliseconds;
-use perf4sight_cost::evaluation::{Case, Evaluation};
+use perf4sight_cost::evaluation::{Evaluation, PredictedRow};
 use perf4sight_cost::fingerprint::{
-    Fingerprint, Gathered, Levels, Method, Networks, Observations, Predicted, Recipe, Row, Selection, Subject,
-    file_name, gather,
+    Fingerprint, FingerprintSubject, FitMethod, FitRecipe, GatheredRows, LevelSelection, MeasuredRow, NetworkFolder,
+    Observations, PredictedValue, RowSelection, file_name, gather,
 };
-use perf4sight_cost::records::{Outcome, Reading, Record, Variant};
+use perf4sight_cost::records::{MeasurementOutcome, RowReading, RowRecord, Variant};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
@@ -21,27 +21,31 @@ use std::sync::Arc;
 /// The levels that the published accuracy is fitted on.
 const FITTED: [u8; 5] = [0, 30, 50, 70, 90];
 
-fn subject(stage: Stage, quantity: Quantity) -> Subject {
-    Subject { device: "tx2".into(), dataset: "imagenet".into(), step: Step::published(stage), quantity }
+fn subject(stage: Stage, quantity: Quantity) -> FingerprintSubject {
+    FingerprintSubject { device: "tx2".into(), dataset: "imagenet".into(), step: Step::published(stage), quantity }
 }
 
 /// Rows of squeezenet, 10 ms and 3 ms per sample.
-fn rows(batches: u64) -> Vec<Row> {
+fn rows(batches: u64) -> Vec<MeasuredRow> {
     let network = Arc::new(zoo::build("squeezenet", Dataset::Imagenet).unwrap());
     let row = |batch| {
         let measured = 10.0 + 3.0 * batch as f64;
         let workload = Workload::published(Stage::Training, batch);
-        let reading = Reading::Latency(Some(Milliseconds(measured)));
-        let record = Record::new(Variant::new("squeezenet", 0), workload, Outcome::Measured, reading);
-        Row { record, measured, network: network.clone(), layers: Vec::new() }
+        let reading = RowReading::Latency(Some(Milliseconds(measured)));
+        let record = RowRecord::new(Variant::new("squeezenet", 0), workload, MeasurementOutcome::Measured, reading);
+        MeasuredRow { record, measured, network: network.clone(), layers: Vec::new() }
     };
     (1..=batches).map(row).collect()
 }
 
-fn fit(rows: &[Row]) -> Result<Fingerprint> {
-    let platform = Platform::named("tx2")?;
+fn fit(rows: &[MeasuredRow]) -> Result<Fingerprint> {
+    let platform = Platform::for_name("tx2")?;
     let observations = Observations { rows, taught: &[], failed: &[], platform: &platform };
-    Fingerprint::fit(subject(Stage::Training, Quantity::Latency), Recipe::new(Method::Perf4sight, 1), &observations)
+    Fingerprint::fit(
+        subject(Stage::Training, Quantity::Latency),
+        FitRecipe::new(FitMethod::Perf4sight, 1),
+        &observations,
+    )
 }
 
 /// Mean absolute percentage error of the published method on these data, `tx2/README.md`: memory and latency.
@@ -56,12 +60,12 @@ const PUBLISHED: [(&str, f64, f64); 5] = [
 #[test]
 fn the_published_accuracy_is_reached_on_the_tx2() {
     let Some(folder) = shared("tx2") else { return };
-    let platform = Platform::named("tx2").unwrap();
-    let mut networks = Networks::new(folder.join("networks"));
+    let platform = Platform::for_name("tx2").unwrap();
+    let mut networks = NetworkFolder::new(folder.join("networks"));
     for (name, memory, latency) in PUBLISHED {
         for (quantity, published) in [(Quantity::Memory, memory), (Quantity::Latency, latency)] {
             let mut select = |levels| {
-                let selection = Selection {
+                let selection = RowSelection {
                     folders: &[folder.join("profiling_csvs").join(quantity.name())],
                     networks: &[name.to_owned()],
                     levels,
@@ -70,13 +74,14 @@ fn the_published_accuracy_is_reached_on_the_tx2() {
                 };
                 gather(&selection, &mut networks).unwrap().rows
             };
-            let (fitted, unseen) = (select(Levels::Only(FITTED.into())), select(Levels::AllBut(FITTED.into())));
+            let (fitted, unseen) =
+                (select(LevelSelection::Only(FITTED.into())), select(LevelSelection::AllBut(FITTED.into())));
             let errors = (0..5).map(|seed| {
                 let subject = subject(Stage::Training, quantity);
                 let observations = Observations { rows: &fitted, taught: &[], failed: &[], platform: &platform };
                 let fingerprint =
-                    Fingerprint::fit(subject, Recipe::new(Method::Perf4sight, seed), &observations).unwrap();
-                Evaluation::of(&fingerprint, &unseen).scores().unwrap().mape
+                    Fingerprint::fit(subject, FitRecipe::new(FitMethod::Perf4sight, seed), &observations).unwrap();
+                Evaluation::from_rows(&fingerprint, &unseen).scores().unwrap().mape
             });
             let ours = errors.sum::<f64>() / 5.0;
             println!("{name} {quantity}: {ours:.2} %, published {published} %");
@@ -85,11 +90,11 @@ fn the_published_accuracy_is_reached_on_the_tx2() {
     }
 }
 
-fn select<'a>(folders: &'a [PathBuf], networks: &'a [String], stage: Stage) -> Selection<'a> {
-    Selection {
+fn select<'a>(folders: &'a [PathBuf], networks: &'a [String], stage: Stage) -> RowSelection<'a> {
+    RowSelection {
         folders,
         networks,
-        levels: Levels::Only([0, 30].into()),
+        levels: LevelSelection::Only([0, 30].into()),
         step: Step::published(stage),
         quantity: Quantity::Latency,
     }
@@ -130,7 +135,7 @@ fn what_is_missing_is_counted_and_named() {
     let folders = [folder.path().to_owned(), folder.path().join("absent")];
     let names = ["squeezenet".to_owned(), "mnasnet".to_owned()];
     let selection = select(&folders, &names, Stage::Training);
-    let gathered = gather(&selection, &mut Networks::new(folder.path())).unwrap();
+    let gathered = gather(&selection, &mut NetworkFolder::new(folder.path())).unwrap();
 
     let read: Vec<(u64, f64)> = gathered.rows.iter().map(|row| (row.record.workload.batch, row.measured)).collect();
     // The second repeat of level 0 belongs to the level.
@@ -152,10 +157,11 @@ fn nothing_left_is_an_error_that_says_what_was_missing() {
     partial_profile(folder.path());
     let (folders, names) = ([folder.path().to_owned()], ["mnasnet".to_owned()]);
     let selection = select(&folders, &names, Stage::Training);
-    let nothing = gather(&selection, &mut Networks::new(folder.path())).and_then(|found| found.check_any(&selection));
+    let nothing =
+        gather(&selection, &mut NetworkFolder::new(folder.path())).and_then(|found| found.check_any(&selection));
     let message = nothing.unwrap_err().to_string();
     assert!(message.contains("no passed training latency rows") && message.contains("mnasnet_30"), "{message}");
-    assert!(Gathered { rows: rows(1), ..Gathered::default() }.check_any(&selection).is_ok());
+    assert!(GatheredRows { rows: rows(1), ..GatheredRows::default() }.check_any(&selection).is_ok());
 }
 
 #[test]
@@ -177,12 +183,12 @@ fn a_saved_fingerprint_predicts_the_same_and_equal_fits_give_equal_files() {
     fit(&rows).unwrap().save(folder.path()).unwrap();
     assert_eq!(fs::read(&file).unwrap(), first);
     // Single-row leaves: what was measured once is answered exactly.
-    assert_eq!(loaded.predict(&rows[3].network, 4), Predicted::Latency(Milliseconds(22.0)));
+    assert_eq!(loaded.predict(&rows[3].network, 4), PredictedValue::Latency(Milliseconds(22.0)));
     assert_eq!((loaded.fitted_on()[0].variant.to_string(), loaded.fitted_on()[0].rows), ("squeezenet_0".into(), 12));
     assert!(loaded.knows("squeezenet", 0) && !loaded.knows("squeezenet", 30));
-    let evaluation = Evaluation::of(&loaded, &rows[..3]);
+    let evaluation = Evaluation::from_rows(&loaded, &rows[..3]);
     assert_eq!(evaluation.scores().map(|scores| (scores.rows, scores.mape)), Some((3, 0.0)));
-    assert!(evaluation.unseen().cases.is_empty());
+    assert!(evaluation.unseen_cases().cases.is_empty());
     assert!(Fingerprint::load(folder.path(), Stage::Inference, Quantity::Latency).unwrap().is_none());
 }
 
@@ -224,9 +230,9 @@ fn every_quantity_and_stage_has_a_file_of_its_own() {
     assert_eq!(names[1], ["inference_stage_latency.json", "inference_stage_mem_used.json"]);
 }
 
-fn case(name: &str, level: u8, batch: u64, measured: f64, predicted: f64) -> Case {
-    let predicted = Predicted::Latency(Milliseconds(predicted));
-    Case { variant: Variant::new(name, level), batch, measured, predicted, interval: None, fitted: false }
+fn case(name: &str, level: u8, batch: u64, measured: f64, predicted: f64) -> PredictedRow {
+    let predicted = PredictedValue::Latency(Milliseconds(predicted));
+    PredictedRow { variant: Variant::new(name, level), batch, measured, predicted, interval: None, fitted: false }
 }
 
 #[test]
@@ -263,7 +269,7 @@ fn an_evaluation_is_scored_as_a_whole_and_in_parts() {
     expected.sort_unstable();
     assert_eq!(keys, expected);
     assert_eq!(evaluation.by(|case| case.batch)[&2].mape, 20.0);
-    let worst: Vec<f64> = evaluation.worst(2).into_iter().map(Case::error).collect();
+    let worst: Vec<f64> = evaluation.worst(2).into_iter().map(PredictedRow::error).collect();
     assert_eq!(worst, [-20.0, 10.0]);
     assert!(Evaluation::default().accuracy().is_none());
 }

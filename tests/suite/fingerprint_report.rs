@@ -1,10 +1,14 @@
 //! The report of a fingerprint: its files, the keys programs rely on, what it says in words, and equal bytes for equal runs.
 
 use perf4sight_base::units::{Bytes, Milliseconds};
-use perf4sight_cost::evaluation::{Evaluation, Fits, Study};
-use perf4sight_cost::fingerprint::{Attempt, Fingerprint, Gathered, Method, Recipe, Row, Subject};
-use perf4sight_cost::records::{Learned, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant};
-use perf4sight_cost::verbs::fingerprint::report::{Assessment, Evidence};
+use perf4sight_cost::evaluation::{AccuracyStudy, Evaluation, PlannedFits};
+use perf4sight_cost::fingerprint::{
+    FailedAttempt, Fingerprint, FingerprintSubject, FitMethod, FitRecipe, GatheredRows, MeasuredRow,
+};
+use perf4sight_cost::records::{
+    ErrorEstimate, MeasurementOutcome, MemoryColumns, ProfileProvenance, ProfileRun, RowReading, RowRecord, Variant,
+};
+use perf4sight_cost::verbs::fingerprint::report::{Assessment, ReportEvidence};
 use perf4sight_machine::Conditions;
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
@@ -23,17 +27,17 @@ const BATCHES: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const CAPACITY: Bytes = Bytes(4 << 30);
 
 /// Rows of a device whose cost follows from operations and activations, give or take some percent.
-fn gathered(quantity: Quantity, levels: &[u8]) -> Gathered {
-    let mut gathered = Gathered::default();
+fn gathered(quantity: Quantity, levels: &[u8]) -> GatheredRows {
+    let mut gathered = GatheredRows::default();
     for name in NETWORKS {
         let network = Arc::new(zoo::build(name, Dataset::Imagenet).unwrap());
         for (level, batch) in levels.iter().flat_map(|level| BATCHES.map(|batch| (*level, batch))) {
             let record = record(&network, Variant::new(name, level), batch, quantity);
             match record.value() {
                 Some(measured) => {
-                    gathered.rows.push(Row { record, measured, network: network.clone(), layers: Vec::new() })
+                    gathered.rows.push(MeasuredRow { record, measured, network: network.clone(), layers: Vec::new() })
                 }
-                None => gathered.failed.push(Attempt { record, network: network.clone() }),
+                None => gathered.failed.push(FailedAttempt { record, network: network.clone() }),
             }
         }
     }
@@ -41,52 +45,54 @@ fn gathered(quantity: Quantity, levels: &[u8]) -> Gathered {
     gathered
 }
 
-fn record(network: &Network, variant: Variant, batch: u64, quantity: Quantity) -> Record {
+fn record(network: &Network, variant: Variant, batch: u64, quantity: Quantity) -> RowRecord {
     let scatter = 1.0 + 0.04 * ((batch * 31 + u64::from(variant.level) * 7) % 11) as f64 / 11.0;
     let used = 150.0 + network.activations() as f64 * batch as f64 * 30.0 / 1e6 * scatter;
     let latency = 2.0 + network.macs() as f64 * batch as f64 / 2e7 * scatter;
     let outcome = match used / CAPACITY.mib() {
-        share if share <= 1.0 => Outcome::Measured,
-        share if share <= 2.0 => Outcome::OutOfMemory,
-        _ => Outcome::Skipped,
+        share if share <= 1.0 => MeasurementOutcome::Measured,
+        share if share <= 2.0 => MeasurementOutcome::OutOfMemory,
+        _ => MeasurementOutcome::Skipped,
     };
     let memory = MemoryColumns { used: Some(Bytes::from_mib(used)), capacity: Some(CAPACITY), ..Default::default() };
     let reading = match quantity {
-        Quantity::Latency => Reading::Latency(outcome.passed().then_some(Milliseconds(latency))),
-        Quantity::Memory => Reading::Memory(memory),
+        Quantity::Latency => RowReading::Latency(outcome.passed().then_some(Milliseconds(latency))),
+        Quantity::Memory => RowReading::Memory(memory),
     };
-    Record {
+    RowRecord {
         dataset: "imagenet".into(),
         steps: outcome.passed().then_some(5),
         // From 0.1 % at level 0 to 8.1 % at level 80.
         spread: outcome.passed().then_some(0.001 * (1.0 + f64::from(variant.level))),
-        ..Record::new(variant, Workload::published(Stage::Training, batch), outcome, reading)
+        ..RowRecord::new(variant, Workload::published(Stage::Training, batch), outcome, reading)
     }
 }
 
 /// One quantity, fitted and tested.
 struct Part {
     fingerprint: Fingerprint,
-    fitted: Gathered,
-    tested: Gathered,
-    study: Study,
+    fitted: GatheredRows,
+    tested: GatheredRows,
+    study: AccuracyStudy,
 }
 
 impl Part {
-    fn new(quantity: Quantity, method: Method) -> Self {
+    fn new(quantity: Quantity, method: FitMethod) -> Self {
         Self::of([gathered(quantity, &[0, 30, 60]), gathered(quantity, &[10, 40, 60, 80])], quantity, method)
     }
 
-    fn of([fitted, tested]: [Gathered; 2], quantity: Quantity, method: Method) -> Self {
-        let subject = Subject {
+    fn of([fitted, tested]: [GatheredRows; 2], quantity: Quantity, method: FitMethod) -> Self {
+        let subject = FingerprintSubject {
             device: "bench".into(),
             dataset: "imagenet".into(),
             step: Step::published(Stage::Training),
             quantity,
         };
-        let platform = Platform::named("cpu").unwrap();
-        let fingerprint = Fingerprint::fit(subject, Recipe::new(method, 7), &fitted.observations(&platform)).unwrap();
-        let study = Fits::new(&fingerprint, fitted.observations(&platform), tested.observations(&platform)).run(|| {});
+        let platform = Platform::for_name("cpu").unwrap();
+        let fingerprint =
+            Fingerprint::fit(subject, FitRecipe::new(method, 7), &fitted.observations(&platform)).unwrap();
+        let study =
+            PlannedFits::new(&fingerprint, fitted.observations(&platform), tested.observations(&platform)).run(|| {});
         Part { fingerprint, fitted, tested, study }
     }
 
@@ -100,8 +106,8 @@ impl Part {
     }
 }
 
-fn evidence<'a>(parts: &'a [Part], date: &str) -> Evidence<'a> {
-    let run = Run {
+fn evidence<'a>(parts: &'a [Part], date: &str) -> ReportEvidence<'a> {
+    let run = ProfileRun {
         date: date.into(),
         seconds: 83.0,
         measuring: 70.0,
@@ -113,12 +119,12 @@ fn evidence<'a>(parts: &'a [Part], date: &str) -> Evidence<'a> {
         conditions: Conditions::default(),
         config: String::new(),
     };
-    Evidence {
+    ReportEvidence {
         device: "bench",
         dataset: "imagenet",
         step: Step::published(Stage::Training),
         assessments: parts.iter().map(Part::assessment).collect(),
-        profiles: vec![Provenance { setting: setting(), runs: vec![run] }],
+        profiles: vec![ProfileProvenance { setting: setting(), runs: vec![run] }],
         date: date.into(),
         config: "",
     }
@@ -132,7 +138,8 @@ fn setting() -> BTreeMap<String, String> {
 /// The page of some parts, or the part of it that a reader sees first.
 fn html(parts: &[Part], config: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let written = Evidence { config, ..evidence(parts, "2026-01-01T00:00:00Z") }.write(folder.path(), false).unwrap();
+    let written =
+        ReportEvidence { config, ..evidence(parts, "2026-01-01T00:00:00Z") }.write(folder.path(), false).unwrap();
     fs::read_to_string(written.html).unwrap()
 }
 
@@ -141,7 +148,7 @@ fn first_screen(html: &str) -> &str {
 }
 
 fn fresh_parts() -> Vec<Part> {
-    Quantity::ALL.map(|quantity| Part::new(quantity, Method::Hybrid)).into()
+    Quantity::ALL.map(|quantity| Part::new(quantity, FitMethod::Hybrid)).into()
 }
 
 /// Studied once for all tests.
@@ -197,13 +204,14 @@ fn equal_runs_differ_only_in_provenance() {
 #[test]
 fn a_profile_that_grew_by_estimates_shows_them() {
     let (parts, folder) = (parts(), tempfile::tempdir().unwrap());
-    let page = |name: &str, learned: Vec<Learned>| {
+    let page = |name: &str, learned: Vec<ErrorEstimate>| {
         let mut evidence = evidence(parts, "");
         evidence.profiles[0].runs[0].learned = learned;
         let written = evidence.write(&folder.path().join(name), false).unwrap();
         fs::read_to_string(written.html).unwrap()
     };
-    let at = |measured, seconds, stage, error| Learned { measured, seconds, stage, quantity: Quantity::Memory, error };
+    let at =
+        |measured, seconds, stage, error| ErrorEstimate { measured, seconds, stage, quantity: Quantity::Memory, error };
     let (training, inference) = (Stage::Training, Stage::Inference);
     let grown = vec![at(24, 30.0, training, 9.5), at(31, 41.0, training, 6.25), at(24, 30.0, inference, 55.5)];
     let html = page("adaptive", grown);
@@ -265,9 +273,9 @@ fn the_page_answers_in_words_and_names_what_is_missing() {
 
 #[test]
 fn a_report_without_a_single_tested_row_says_so() {
-    let mut part = Part::new(Quantity::Latency, Method::Hybrid);
-    part.tested = Gathered::default();
-    part.study = Study::without_fits(&part.fingerprint, &part.tested, "nothing to test on");
+    let mut part = Part::new(Quantity::Latency, FitMethod::Hybrid);
+    part.tested = GatheredRows::default();
+    part.study = AccuracyStudy::without_fits(&part.fingerprint, &part.tested, "nothing to test on");
     let parts = [part];
     let evidence = evidence(&parts, "");
     assert!(evidence.json()["latency"].is_null());
@@ -277,12 +285,12 @@ fn a_report_without_a_single_tested_row_says_so() {
 }
 
 /// The mean error on the rows of a network, of a fit on the rows of the others.
-fn error_without(name: &str, part: &Part, method: Method) -> f64 {
+fn error_without(name: &str, part: &Part, method: FitMethod) -> f64 {
     let mut others = part.fitted.clone();
     others.rows.retain(|row| row.record.variant.network != name);
     others.failed.retain(|attempt| attempt.record.variant.network != name);
-    let (platform, subject) = (Platform::named("cpu").unwrap(), part.fingerprint.subject().clone());
-    let fingerprint = Fingerprint::fit(subject, Recipe::new(method, 7), &others.observations(&platform)).unwrap();
+    let (platform, subject) = (Platform::for_name("cpu").unwrap(), part.fingerprint.subject().clone());
+    let fingerprint = Fingerprint::fit(subject, FitRecipe::new(method, 7), &others.observations(&platform)).unwrap();
     // Level 60 is fitted on and tested on; it counts once.
     let new = part.fitted.rows.iter().filter(|row| row.record.variant.level != 60).chain(&part.tested.rows);
     let errors = new.filter(|row| row.record.variant.network == name).map(|row| {
@@ -300,7 +308,7 @@ fn networks_left_out_are_answered_by_fits_that_never_saw_them() {
     for (part, quantity) in parts.iter().zip(["latency", "memory"]) {
         let (own, published) = (&report[quantity]["left_out"], &report[quantity]["published"]["left_out"]);
         for name in NETWORKS {
-            for (scores, method) in [(own, Method::Hybrid), (published, Method::Perf4sight)] {
+            for (scores, method) in [(own, FitMethod::Hybrid), (published, FitMethod::Perf4sight)] {
                 let (answer, expected) = (&scores["networks"][name]["mape"], error_without(name, part, method));
                 assert!(
                     (answer.as_f64().unwrap() - expected).abs() < 1e-6,
@@ -355,8 +363,8 @@ fn coverage_is_counted_from_the_intervals_of_the_table() {
 fn verdicts_are_judged_by_steps_that_were_tried() {
     let parts = parts();
     let (report, memory) = (evidence(parts, "").json(), &parts[1]);
-    let ran_out = |gathered: &Gathered| {
-        gathered.failed.iter().filter(|attempt| attempt.record.outcome == Outcome::OutOfMemory).count()
+    let ran_out = |gathered: &GatheredRows| {
+        gathered.failed.iter().filter(|attempt| attempt.record.outcome == MeasurementOutcome::OutOfMemory).count()
     };
     let verdict = &report["memory"]["verdict"];
     let count = |of: &Value, keys: [&str; 2]| keys.map(|key| of[key].as_u64().unwrap() as usize).iter().sum::<usize>();
@@ -383,7 +391,7 @@ fn learning_curves_end_with_all_rows() {
             assert_eq!(rows.last(), Some(&part.fitted.rows.len()));
         }
         let last = report[quantity]["learning_curve"]["hybrid"].as_array().unwrap().last().unwrap()["mape"].as_f64();
-        let unseen = part.evaluation().unseen().mean_over_networks();
+        let unseen = part.evaluation().unseen_cases().mean_over_networks();
         assert!((last.unwrap() - unseen.unwrap()).abs() < 1e-9);
     }
 }
@@ -391,13 +399,14 @@ fn learning_curves_end_with_all_rows() {
 #[test]
 fn repeats_tell_how_much_the_device_differs_from_itself() {
     assert!(evidence(parts(), "").json()["latency"]["noise_floor"].is_null());
-    let mut part = Part::new(Quantity::Latency, Method::Hybrid);
+    let mut part = Part::new(Quantity::Latency, FitMethod::Hybrid);
     let mut again = part.fitted.rows[0].clone();
     again.measured *= 1.02;
     part.fitted.rows.push(again);
-    let platform = Platform::named("cpu").unwrap();
-    part.study = Fits::new(&part.fingerprint, part.fitted.observations(&platform), part.tested.observations(&platform))
-        .run(|| {});
+    let platform = Platform::for_name("cpu").unwrap();
+    part.study =
+        PlannedFits::new(&part.fingerprint, part.fitted.observations(&platform), part.tested.observations(&platform))
+            .run(|| {});
     let parts = [part];
     let noise = evidence(&parts, "").json()["latency"]["noise_floor"].clone();
     // 1 and 1.02: 1 % off their mean of 1.01, times the root of 2.
@@ -409,11 +418,11 @@ fn repeats_tell_how_much_the_device_differs_from_itself() {
 /// A memory profile of which just two steps did not fit, one of those fitted on and one of those tested.
 fn hardly_failing() -> Part {
     let few = [gathered(Quantity::Memory, &[0, 30, 60]), gathered(Quantity::Memory, &[10, 40])].map(|mut gathered| {
-        gathered.failed.retain(|attempt| attempt.record.outcome == Outcome::OutOfMemory);
+        gathered.failed.retain(|attempt| attempt.record.outcome == MeasurementOutcome::OutOfMemory);
         gathered.failed.truncate(1);
         gathered
     });
-    Part::of(few, Quantity::Memory, Method::Hybrid)
+    Part::of(few, Quantity::Memory, FitMethod::Hybrid)
 }
 
 #[test]
@@ -458,18 +467,19 @@ fn the_first_screen_says_what_it_rests_on() {
 
 #[test]
 fn what_is_left_of_the_error_is_the_machines_where_it_is() {
-    let mut part = Part::new(Quantity::Latency, Method::Hybrid);
+    let mut part = Part::new(Quantity::Latency, FitMethod::Hybrid);
     let page = |part: &mut Part, factor: f64| {
         let mut fitted = part.fitted.clone();
         let again = fitted
             .rows
             .iter()
-            .map(|row| perf4sight_cost::fingerprint::Row { measured: row.measured * factor, ..row.clone() });
-        let again: Vec<Row> = again.collect();
+            .map(|row| perf4sight_cost::fingerprint::MeasuredRow { measured: row.measured * factor, ..row.clone() });
+        let again: Vec<MeasuredRow> = again.collect();
         fitted.rows.extend(again);
-        let platform = Platform::named("cpu").unwrap();
-        part.study = Fits::new(&part.fingerprint, fitted.observations(&platform), part.tested.observations(&platform))
-            .run(|| {});
+        let platform = Platform::for_name("cpu").unwrap();
+        part.study =
+            PlannedFits::new(&part.fingerprint, fitted.observations(&platform), part.tested.observations(&platform))
+                .run(|| {});
         let parts = std::slice::from_ref(part);
         first_screen(&html(parts, "")).to_owned()
     };
@@ -480,7 +490,7 @@ fn what_is_left_of_the_error_is_the_machines_where_it_is() {
 #[test]
 fn levels_that_were_fitted_on_are_not_called_new() {
     let rows = || gathered(Quantity::Memory, &[0, 30, 60]);
-    let parts = [Part::of([rows(), rows()], Quantity::Memory, Method::Hybrid)];
+    let parts = [Part::of([rows(), rows()], Quantity::Memory, FitMethod::Hybrid)];
     let evidence = evidence(&parts, "");
     let console = evidence.protocols().to_text(None);
     assert!(!console.contains("new levels") && console.contains("levels fitted on"), "{console}");
@@ -491,8 +501,8 @@ fn levels_that_were_fitted_on_are_not_called_new() {
 #[test]
 fn where_nothing_was_tested_the_method_is_not_blamed() {
     let mut part = hardly_failing();
-    part.tested = Gathered { missing_logs: vec!["resnet18_77".into()], ..Gathered::default() };
-    part.study = Study::without_fits(&part.fingerprint, &part.tested, "nothing to test on");
+    part.tested = GatheredRows { missing_logs: vec!["resnet18_77".into()], ..GatheredRows::default() };
+    part.study = AccuracyStudy::without_fits(&part.fingerprint, &part.tested, "nothing to test on");
     let html = html(&[part], "");
     let screen = first_screen(&html);
     assert!(screen.contains("nothing to judge by") && screen.contains("resnet18_77"), "{screen}");

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // Not every topic uses every word of the test language.
 
 use crate::ROOT;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_verb::Context;
 use std::env;
 use std::fs;
@@ -226,12 +226,12 @@ impl Sink {
 }
 
 /// A console without terminal: no colours, no bars, no limit of width.
-pub fn settings(mode: Mode) -> Settings {
-    Settings { mode, colour: false, bars: false, width: None }
+pub fn settings(mode: OutputMode) -> ConsoleSettings {
+    ConsoleSettings { mode, colour: false, bars: false, width: None }
 }
 
 /// The context of a stage that runs inside a test; it prints into `out` and `err`, and the date is always the same.
-pub fn context(mode: Mode, out: &Sink, err: &Sink) -> Context {
+pub fn context(mode: OutputMode, out: &Sink, err: &Sink) -> Context {
     Context::new(
         Console::writing_to(settings(mode), out.clone(), err.clone()),
         || SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000),

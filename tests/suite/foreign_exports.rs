@@ -1,6 +1,6 @@
 //! Networks as PyTorch exports them, against what PyTorch counts of them: a few small ones always, hundreds where somebody exported them.
 
-use perf4sight_cost::pruning::{Goal, Pruner, Ranking, generator};
+use perf4sight_cost::pruning::{FilterRanking, Pruner, PruningGoal, generator};
 use perf4sight_memory::Simulation;
 use perf4sight_network::Network;
 use perf4sight_onnx as onnx;
@@ -130,7 +130,7 @@ fn attention_however_it_is_written_takes_the_memory_that_pytorch_takes() {
     let mut rows = csv::ReaderBuilder::new().comment(Some(b'#')).from_path(folder.join("peaks.csv")).unwrap();
     let measured: BTreeMap<String, (u64, f64)> =
         rows.deserialize().map(|row| row.unwrap()).map(|(name, batch, bytes)| (name, (batch, bytes))).collect();
-    let cpu = Platform::named("cpu").unwrap().on_threads(1);
+    let cpu = Platform::for_name("cpu").unwrap().on_threads(1);
     let step = Step { zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
     let mut seen = BTreeSet::new();
     for (name, way, path) in exports(&folder) {
@@ -179,8 +179,8 @@ fn line(name: &str, path: &Path, counts: Counts) -> [String; 8] {
     };
     let explained = !read.parameters_are(counts) && read.warns();
     let pruner = Pruner::new(&read.network);
-    let ranking = Ranking::random(&pruner, &mut generator(0, name, 50, 0));
-    let pruned = pruner.prune(&ranking, Goal::percent(&read.network, 50.0)).unwrap();
+    let ranking = FilterRanking::random(&pruner, &mut generator(0, name, 50, 0));
+    let pruned = pruner.prune(&ranking, PruningGoal::percent(&read.network, 50.0)).unwrap();
     let folder = path.with_file_name("pruned");
     fs::create_dir_all(&folder).unwrap();
     onnx::write(&pruned.network, folder.join(path.file_name().unwrap())).unwrap();

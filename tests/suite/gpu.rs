@@ -2,7 +2,7 @@
 
 use crate::fixtures::Scene;
 use crate::workers::scripted;
-use perf4sight_cost::records::Provenance;
+use perf4sight_cost::records::ProfileProvenance;
 
 const GPU: &str = r#"{"protocol":2,"software":{"torch":"2.11.0"},"places":{"cuda:0":{"gpu":"a GPU"}},"layers":false,"gpus":{"cuda:0":{"name":"a GPU","memory":8589934592,"unified":false}}}"#;
 
@@ -23,7 +23,7 @@ fn faster_arithmetic_is_asked_for_and_recorded() {
     let scene = scripted("cuda", GPU, "mem_limit = 2048");
     scene.run("--config-file config.ini").succeeds();
     let setting =
-        |scene: &Scene| Provenance::load(&scene.path("profiling_csvs/cuda/imagenet")).unwrap().unwrap().setting;
+        |scene: &Scene| ProfileProvenance::load(&scene.path("profiling_csvs/cuda/imagenet")).unwrap().unwrap().setting;
     assert_eq!((setting(&scene)["tf32"].as_str(), setting(&scene)["cudnn_benchmark"].as_str()), ("off", "off"));
     assert!(scene.read("heard").contains(r#""tf32":false,"cudnn_benchmark":false"#), "{}", scene.read("heard"));
     assert!(scene.read("heard").contains(r#""mem_limit":2147483648"#), "{}", scene.read("heard"));

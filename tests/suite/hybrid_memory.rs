@@ -2,10 +2,11 @@
 
 use perf4sight_base::units::Bytes;
 use perf4sight_cost::fingerprint::{
-    Attempt, Call, Fingerprint, Method, Observations, OutOfDistribution, Predicted, Recipe, Row, Subject, likelier,
+    FailedAttempt, Fingerprint, FingerprintSubject, FitDecision, FitMethod, FitRecipe, MeasuredRow, Observations,
+    OutOfDistribution, PredictedValue, likelier_platform,
 };
-use perf4sight_cost::pruning::{Goal, Pruner, Ranking, generator};
-use perf4sight_cost::records::{MemoryColumns, Outcome, Reading, Record, Variant};
+use perf4sight_cost::pruning::{FilterRanking, Pruner, PruningGoal, generator};
+use perf4sight_cost::records::{MeasurementOutcome, MemoryColumns, RowReading, RowRecord, Variant};
 use perf4sight_memory::Simulation;
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
@@ -18,7 +19,7 @@ const LIMIT: f64 = 1000.0;
 const BESIDE: f64 = 100.0;
 
 fn tensors(network: &Network, batch: u64) -> f64 {
-    let platform = Platform::named("cpu").unwrap();
+    let platform = Platform::for_name("cpu").unwrap();
     Simulation::new(network, Step::published(Stage::Training), &platform).peak(batch).reserved.mib()
 }
 
@@ -27,19 +28,21 @@ fn network(name: &str) -> Arc<Network> {
 }
 
 /// Batch sizes 1, 2, 4, ... 128 of a network: what fits passes.
-fn tried(name: &str) -> (Vec<Row>, Vec<Attempt>) {
+fn tried(name: &str) -> (Vec<MeasuredRow>, Vec<FailedAttempt>) {
     let (network, mut rows, mut failed) = (network(name), Vec::new(), Vec::new());
     for batch in (0..8).map(|doublings| 1 << doublings) {
         let tensors = tensors(&network, batch);
         let fits = tensors <= LIMIT;
         let used = fits.then(|| Bytes::from_mib(tensors + BESIDE));
         let workload = Workload::published(Stage::Training, batch);
-        let outcome = if fits { Outcome::Measured } else { Outcome::OutOfMemory };
-        let reading = Reading::Memory(MemoryColumns { used, ..Default::default() });
-        let record = Record::new(Variant::new(name, 0), workload, outcome, reading);
+        let outcome = if fits { MeasurementOutcome::Measured } else { MeasurementOutcome::OutOfMemory };
+        let reading = RowReading::Memory(MemoryColumns { used, ..Default::default() });
+        let record = RowRecord::new(Variant::new(name, 0), workload, outcome, reading);
         match used {
-            Some(used) => rows.push(Row { record, measured: used.mib(), network: network.clone(), layers: Vec::new() }),
-            None => failed.push(Attempt { record, network: network.clone() }),
+            Some(used) => {
+                rows.push(MeasuredRow { record, measured: used.mib(), network: network.clone(), layers: Vec::new() })
+            }
+            None => failed.push(FailedAttempt { record, network: network.clone() }),
         }
     }
     (rows, failed)
@@ -50,11 +53,12 @@ fn fit(names: &[&str]) -> Fingerprint {
     fit_rows(Step::published(Stage::Training), &rows.concat(), &failed.concat())
 }
 
-fn fit_rows(step: Step, rows: &[Row], failed: &[Attempt]) -> Fingerprint {
-    let platform = Platform::named("cpu").unwrap();
+fn fit_rows(step: Step, rows: &[MeasuredRow], failed: &[FailedAttempt]) -> Fingerprint {
+    let platform = Platform::for_name("cpu").unwrap();
     let observations = Observations { rows, taught: &[], failed, platform: &platform };
-    let subject = Subject { device: "known".into(), dataset: "imagenet".into(), step, quantity: Quantity::Memory };
-    Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &observations).unwrap()
+    let subject =
+        FingerprintSubject { device: "known".into(), dataset: "imagenet".into(), step, quantity: Quantity::Memory };
+    Fingerprint::fit(subject, FitRecipe::new(FitMethod::Hybrid, 1), &observations).unwrap()
 }
 
 #[test]
@@ -63,7 +67,7 @@ fn a_network_nobody_profiled_is_simulated() {
     let unknown = network("resnet50");
     let about = fingerprint.about(&unknown);
     for batch in [1, 3, 8] {
-        let prediction = about.at(batch);
+        let prediction = about.predict(batch);
         let truth = tensors(&unknown, batch) + BESIDE;
         let error = prediction.value.value() / truth - 1.0;
         assert!(error.abs() < 0.02, "batch {batch}: {:?} is not {truth}", prediction.value);
@@ -72,16 +76,16 @@ fn a_network_nobody_profiled_is_simulated() {
     let largest = (1..100).take_while(|batch| tensors(&unknown, *batch) <= LIMIT).last().unwrap();
     let said = about.max_batch().unwrap();
     assert!(said.likely.abs_diff(largest) <= 1 && said.safe <= largest, "{said:?} is not {largest}");
-    assert_eq!(about.verdict(1).unwrap().call, Call::Fits);
-    assert_eq!(about.verdict(4 * largest).unwrap().call, Call::DoesNotFit);
+    assert_eq!(about.verdict(1).unwrap().call, FitDecision::Fits);
+    assert_eq!(about.verdict(4 * largest).unwrap().call, FitDecision::DoesNotFit);
     assert!(
         about
-            .at(1_000_000_000)
+            .predict(1_000_000_000)
             .out_of_distribution
             .iter()
             .any(|reason| matches!(reason, OutOfDistribution::Batch { .. }))
     );
-    assert_eq!(about.at(0), about.at(1));
+    assert_eq!(about.predict(0), about.predict(1));
 }
 
 /// What a process takes in addition to its tensors is that of the samples that are there at a time, for steps of the profile and steps asked about.
@@ -89,7 +93,7 @@ fn a_network_nobody_profiled_is_simulated() {
 fn what_is_beside_the_tensors_goes_by_the_samples_of_a_pass() {
     let step = |passes| Step { accumulate: Accumulate::new(passes).unwrap(), ..Step::published(Stage::Training) };
     let simulated = |network: &Network, passes, batch| {
-        Simulation::new(network, step(passes), &Platform::named("cpu").unwrap()).peak(batch).reserved.mib()
+        Simulation::new(network, step(passes), &Platform::for_name("cpu").unwrap()).peak(batch).reserved.mib()
     };
     // 300 MiB with single samples, 100 with 128 of them, and as much less for every doubling between.
     let beside = |samples: u64| 300.0 - 200.0 * (samples as f64).log2() / 7.0;
@@ -99,10 +103,10 @@ fn what_is_beside_the_tensors_goes_by_the_samples_of_a_pass() {
             let row = |samples: u64| {
                 let batch = passes * samples;
                 let used = Bytes::from_mib(simulated(&network, passes, batch) + beside(samples));
-                let reading = Reading::Memory(MemoryColumns { used: Some(used), ..Default::default() });
+                let reading = RowReading::Memory(MemoryColumns { used: Some(used), ..Default::default() });
                 let workload = Workload { step: step(passes), batch };
-                let record = Record::new(Variant::new(name, 0), workload, Outcome::Measured, reading);
-                Row { record, measured: used.mib(), network: network.clone(), layers: Vec::new() }
+                let record = RowRecord::new(Variant::new(name, 0), workload, MeasurementOutcome::Measured, reading);
+                MeasuredRow { record, measured: used.mib(), network: network.clone(), layers: Vec::new() }
             };
             [1, 2, 8, 32, 128].map(row)
         });
@@ -111,7 +115,7 @@ fn what_is_beside_the_tensors_goes_by_the_samples_of_a_pass() {
     let unknown = network("resnet50");
     for (profiled, asked, batch) in [(1, 1, 8), (1, 8, 8), (1, 8, 128), (4, 4, 16), (4, 1, 128)] {
         let truth = simulated(&unknown, asked, batch) + beside(batch / asked);
-        let said = fitted(profiled).about_step(&unknown, step(asked), None).unwrap().at(batch).value.value();
+        let said = fitted(profiled).about_step(&unknown, step(asked), None).unwrap().predict(batch).value.value();
         let off = (said - truth).abs();
         assert!(off < 10.0, "profiled in {profiled} passes, {batch} in {asked}: {said} is not {truth}");
     }
@@ -150,15 +154,15 @@ fn calibration_takes_rows_that_do_not_contradict() {
     failed[0].record.workload.batch = 1;
     let refused = fingerprint.calibrate(&[], &failed).unwrap_err().to_string();
     assert!(refused.contains("did not fit, but"), "{refused}");
-    let Predicted::Memory(_) = calibrated.predict(&rows[0].network, 1) else { panic!("memory is memory") };
+    let PredictedValue::Memory(_) = calibrated.predict(&rows[0].network, 1) else { panic!("memory is memory") };
 }
 
 /// Rows of a device on which nothing ever failed, and whose largest steps happen to use less than the others lead to expect: no more than
 /// 300 MiB.
 #[test]
 fn the_largest_row_is_no_cap_and_what_is_alive_is_used() {
-    let rows: Vec<Row> = ["resnet18", "squeezenet", "mnasnet"].iter().flat_map(|name| tried(name).0).collect();
-    let least = |row: &Row| Row { measured: row.measured.min(300.0), ..row.clone() };
+    let rows: Vec<MeasuredRow> = ["resnet18", "squeezenet", "mnasnet"].iter().flat_map(|name| tried(name).0).collect();
+    let least = |row: &MeasuredRow| MeasuredRow { measured: row.measured.min(300.0), ..row.clone() };
     let fingerprint = fit_rows(Step::published(Stage::Training), &rows.iter().map(least).collect::<Vec<_>>(), &[]);
     for name in ["vgg11", "resnet50"] {
         let unknown = network(name);
@@ -168,16 +172,16 @@ fn the_largest_row_is_no_cap_and_what_is_alive_is_used() {
 }
 
 /// A network at a level, its rows at batch sizes 1, 2, 4 and 8.
-fn pruned(name: &str, level: u8) -> Vec<Row> {
+fn pruned(name: &str, level: u8) -> Vec<MeasuredRow> {
     let whole = network(name);
     let pruner = Pruner::new(&whole);
-    let ranking = Ranking::random(&pruner, &mut generator(7, name, level, 0));
-    let network = Arc::new(pruner.prune(&ranking, Goal::percent(&whole, f64::from(level))).unwrap().network);
+    let ranking = FilterRanking::random(&pruner, &mut generator(7, name, level, 0));
+    let network = Arc::new(pruner.prune(&ranking, PruningGoal::percent(&whole, f64::from(level))).unwrap().network);
     let row = |batch: u64| {
         let mut row = tried("squeezenet").0[0].clone();
         row.record.variant = Variant::new(name, level);
         row.record.workload.batch = batch;
-        Row { measured: tensors(&network, batch) + BESIDE, network: network.clone(), ..row }
+        MeasuredRow { measured: tensors(&network, batch) + BESIDE, network: network.clone(), ..row }
     };
     [1, 2, 4, 8].map(row).to_vec()
 }
@@ -185,7 +189,7 @@ fn pruned(name: &str, level: u8) -> Vec<Row> {
 #[test]
 fn few_levels_are_corrected_no_further_than_they_reach() {
     let names = ["resnet18", "squeezenet", "mobilenetv2"];
-    let rows = |level: u8| names.iter().flat_map(move |name| pruned(name, level)).collect::<Vec<Row>>();
+    let rows = |level: u8| names.iter().flat_map(move |name| pruned(name, level)).collect::<Vec<MeasuredRow>>();
     let fingerprint = fit_rows(Step::published(Stage::Training), &[rows(0), rows(30)].concat(), &[]);
     for row in rows(80) {
         let used = fingerprint.predict(&row.network, row.record.workload.batch).value();
@@ -197,16 +201,16 @@ fn few_levels_are_corrected_no_further_than_they_reach() {
 
 #[test]
 fn rows_tell_whose_rules_they_were_measured_under() {
-    let [cpu, tx2] = ["cpu", "tx2"].map(|name| Platform::named(name).unwrap());
-    let mut rows: Vec<Row> = ["resnet18", "mobilenetv2"].iter().flat_map(|name| tried(name).0).collect();
+    let [cpu, tx2] = ["cpu", "tx2"].map(|name| Platform::for_name(name).unwrap());
+    let mut rows: Vec<MeasuredRow> = ["resnet18", "mobilenetv2"].iter().flat_map(|name| tried(name).0).collect();
     for row in &mut rows {
         let simulation = Simulation::new(&row.network, Step::published(Stage::Training), &tx2);
         let allocated = Some(simulation.peak(row.record.workload.batch).allocated);
-        row.record.reading = Reading::Memory(MemoryColumns { allocated, ..Default::default() });
+        row.record.reading = RowReading::Memory(MemoryColumns { allocated, ..Default::default() });
     }
-    let found = likelier(Step::published(Stage::Training), &rows, &cpu).unwrap();
+    let found = likelier_platform(Step::published(Stage::Training), &rows, &cpu).unwrap();
     assert!(found.platform == "tx2" && found.error < 0.01 && found.assumed > 2.0, "{found:?}");
-    assert_eq!(likelier(Step::published(Stage::Training), &rows, &tx2), None);
+    assert_eq!(likelier_platform(Step::published(Stage::Training), &rows, &tx2), None);
 }
 
 /// A file that is resnet18 or resnet34, whoever knows: its interval is that of both, and what is safe is so for the larger one.
@@ -216,8 +220,8 @@ fn a_file_of_several_readings_is_answered_for_all_of_them() {
     let [small, large] = ["resnet18", "resnet34"].map(|name| (*network(name)).clone());
     let both = small.clone().with_readings(vec![large.clone()]);
     let [small, large, both] = [&small, &large, &both].map(|network| fingerprint.about(network));
-    let ends = |about: &perf4sight_cost::fingerprint::About| {
-        let interval = about.at(8).interval.unwrap();
+    let ends = |about: &perf4sight_cost::fingerprint::PreparedStep| {
+        let interval = about.predict(8).interval.unwrap();
         [interval.low.value(), interval.high.value()]
     };
     let ([low, _], [_, high], [lowest, highest]) = (ends(&small), ends(&large), ends(&both));
@@ -225,7 +229,7 @@ fn a_file_of_several_readings_is_answered_for_all_of_them() {
         (lowest / low - 1.0).abs() < 0.01 && (highest / high - 1.0).abs() < 0.01,
         "{lowest} {low} {highest} {high}"
     );
-    assert_eq!(both.at(8).value, small.at(8).value);
+    assert_eq!(both.predict(8).value, small.predict(8).value);
     let [small, large, both] = [small, large, both].map(|about| about.max_batch().unwrap());
     assert_eq!((both.likely, both.safe), (small.likely, large.safe));
 }

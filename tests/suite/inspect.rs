@@ -3,7 +3,7 @@
 use crate::fixtures::{Scene, shared};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
-use perf4sight_network::{Binary, Linear, NetworkBuilder, Op, Shape, Unknown};
+use perf4sight_network::{BinaryFunction, Linear, NetworkBuilder, Op, Shape, UnknownOperation};
 use perf4sight_onnx as onnx;
 
 #[test]
@@ -67,7 +67,7 @@ fn layers_are_sorted_by_what_they_cost() {
 #[test]
 fn unknown_operations_are_named_with_their_parameters() {
     let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
-    let unknown = Unknown::new("Frobnicate", Shape::new([3, 8, 8]), 12);
+    let unknown = UnknownOperation::new("Frobnicate", Shape::new([3, 8, 8]), 12);
     let odd = builder.add("odd", Op::Unknown(unknown), &[builder.input()]).unwrap();
     let scene = Scene::new().file("odd.onnx", onnx::to_bytes(&builder.finish(odd)));
     scene.run("inspect odd.onnx").succeeds().prints("0 of 1 operations are known").says("Frobnicate x1");
@@ -164,7 +164,7 @@ fn a_network_is_shown_for_another_input() {
     let mut builder = NetworkBuilder::new("sum", Shape::new([8]));
     let input = builder.input();
     let fc = builder.add("fc", Op::Linear(Linear { out_features: 8, bias: true }), &[input]).unwrap();
-    let sum = builder.add("sum", Op::Binary(Binary::Add), &[fc, input]).unwrap();
+    let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[fc, input]).unwrap();
     let scene = scene.file("sum.onnx", onnx::to_bytes(&builder.finish(sum)));
     let refused = scene.run("inspect sum.onnx --classes 7").fails(4);
     refused.says("cannot have 7 classes: its result comes from \"sum\"").says("export the network with so many");

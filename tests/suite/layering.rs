@@ -212,7 +212,7 @@ const SHARED_BY_VERBS: &[&str] = &[
     "temporary",
     "timeline",
     "verdict",
-    "wanted",
+    "wanted_step",
     "NETWORKS",
 ];
 

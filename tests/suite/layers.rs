@@ -2,23 +2,23 @@
 
 use perf4sight_base::units::Milliseconds;
 use perf4sight_cost::records::layers;
-use perf4sight_cost::records::layers::{LayerAppender, LayerRecord, Operation, Pass};
-use perf4sight_cost::records::{Outcome, Reading, Record, Variant};
+use perf4sight_cost::records::layers::{LayerAppender, LayerOperation, LayerRecord, StepPart};
+use perf4sight_cost::records::{MeasurementOutcome, RowReading, RowRecord, Variant};
 use perf4sight_step::workload::{Stage, Workload};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-fn row(batch: u64, operation: Option<Operation>, pass: Pass, milliseconds: f64) -> LayerRecord {
+fn row(batch: u64, operation: Option<LayerOperation>, pass: StepPart, milliseconds: f64) -> LayerRecord {
     let workload = Workload::published(Stage::Training, batch);
-    let outcome = if batch == 4 { Outcome::Disturbed } else { Outcome::Measured };
-    let reading = Reading::Latency(Some(Milliseconds(milliseconds)));
-    let record = Record {
+    let outcome = if batch == 4 { MeasurementOutcome::Disturbed } else { MeasurementOutcome::Measured };
+    let reading = RowReading::Latency(Some(Milliseconds(milliseconds)));
+    let record = RowRecord {
         dataset: "imagenet".into(),
         file: "nets/resnet18_30.onnx".into(),
         steps: Some(5),
         spread: Some(0.0125),
-        ..Record::new(Variant::new("resnet18", 30), workload, outcome, reading)
+        ..RowRecord::new(Variant::new("resnet18", 30), workload, outcome, reading)
     };
     LayerRecord { record, operation, pass }
 }
@@ -26,23 +26,28 @@ fn row(batch: u64, operation: Option<Operation>, pass: Pass, milliseconds: f64) 
 /// One configuration: a sum of two tensors in both passes, a token, the rest of the step, the plain step.
 fn configuration(batch: u64) -> Vec<LayerRecord> {
     let image = || vec![64, 56, 56];
-    let sum = Operation {
+    let sum = LayerOperation {
         node: "layer1.0.add".into(),
         op: "add".into(),
         inputs: vec![image(), image()],
         output: image(),
         parameters: 0,
     };
-    let token =
-        Operation { node: "token".into(), op: "parameter".into(), inputs: vec![], output: vec![1, 8], parameters: 8 };
+    let token = LayerOperation {
+        node: "token".into(),
+        op: "parameter".into(),
+        inputs: vec![],
+        output: vec![1, 8],
+        parameters: 8,
+    };
     vec![
-        row(batch, Some(token), Pass::Forward, 0.001),
-        row(batch, Some(sum.clone()), Pass::Forward, 0.25),
-        row(batch, Some(sum), Pass::Backward, 0.5),
-        row(batch, None, Pass::Loss, 0.0625),
-        row(batch, None, Pass::ZeroGrad, 0.75),
-        row(batch, None, Pass::Optimizer, 1.5),
-        row(batch, None, Pass::Step, 3.1),
+        row(batch, Some(token), StepPart::Forward, 0.001),
+        row(batch, Some(sum.clone()), StepPart::Forward, 0.25),
+        row(batch, Some(sum), StepPart::Backward, 0.5),
+        row(batch, None, StepPart::Loss, 0.0625),
+        row(batch, None, StepPart::ZeroGrad, 0.75),
+        row(batch, None, StepPart::Optimizer, 1.5),
+        row(batch, None, StepPart::Step, 3.1),
     ]
 }
 

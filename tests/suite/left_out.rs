@@ -1,8 +1,10 @@
 //! What the hybrid method reaches on a published device: networks and levels left out, verdicts, largest batches, intervals.
 
 use super::fixtures::shared;
-use perf4sight_cost::evaluation::{Confusion, Evaluation, LargestScores, Protocol, Trial};
-use perf4sight_cost::fingerprint::{Gathered, Levels, Method, Networks, Recipe, Selection, Subject, gather};
+use perf4sight_cost::evaluation::{ConfusionMatrix, Evaluation, FitProtocol, LargestBatchScores, Trial};
+use perf4sight_cost::fingerprint::{
+    FingerprintSubject, FitMethod, FitRecipe, GatheredRows, LevelSelection, NetworkFolder, RowSelection, gather,
+};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Stage, Step};
 use std::path::Path;
@@ -12,21 +14,25 @@ const NETWORKS: [&str; 5] = ["resnet18", "resnet50", "mobilenetv2", "squeezenet"
 /// The levels that the published accuracy is fitted on.
 const FITTED: [u8; 5] = [0, 30, 50, 70, 90];
 
-fn profile(folder: &Path, quantity: Quantity) -> Gathered {
-    let selection = Selection {
+fn profile(folder: &Path, quantity: Quantity) -> GatheredRows {
+    let selection = RowSelection {
         folders: &[folder.join("profiling_csvs").join(quantity.name())],
         networks: &NETWORKS.map(str::to_owned),
-        levels: Levels::AllBut([].into()),
+        levels: LevelSelection::AllBut([].into()),
         step: Step::published(Stage::Training),
         quantity,
     };
-    gather(&selection, &mut Networks::new(folder.join("networks"))).unwrap()
+    gather(&selection, &mut NetworkFolder::new(folder.join("networks"))).unwrap()
 }
 
-fn protocol(quantity: Quantity) -> Protocol {
-    let subject =
-        Subject { device: "tx2".into(), dataset: "imagenet".into(), step: Step::published(Stage::Training), quantity };
-    Protocol { subject, recipe: Recipe::new(Method::Hybrid, 1) }
+fn protocol(quantity: Quantity) -> FitProtocol {
+    let subject = FingerprintSubject {
+        device: "tx2".into(),
+        dataset: "imagenet".into(),
+        step: Step::published(Stage::Training),
+        quantity,
+    };
+    FitProtocol { subject, recipe: FitRecipe::new(FitMethod::Hybrid, 1) }
 }
 
 fn print(title: &str, evaluation: &Evaluation) -> [f64; 2] {
@@ -53,16 +59,19 @@ fn print_coverage(evaluation: &Evaluation) -> f64 {
 #[test]
 fn memory_of_networks_nobody_profiled() {
     let Some(folder) = shared("tx2") else { return };
-    let (gathered, platform) = (profile(&folder, Quantity::Memory), Platform::named("tx2").unwrap());
+    let (gathered, platform) = (profile(&folder, Quantity::Memory), Platform::for_name("tx2").unwrap());
     let observations = gathered.observations(&platform);
     let Trial { evaluation, judged, largest, .. } =
         protocol(Quantity::Memory).networks_left_out(&observations).unwrap();
     let [all, unpruned] = print("memory, networks left out", &evaluation);
     let coverage = print_coverage(&evaluation);
-    let confusion = Confusion::of(&judged).unwrap();
+    let confusion = ConfusionMatrix::from_verdicts(&judged).unwrap();
     println!("{confusion:?}");
-    println!("level 0: {:?}", Confusion::of(judged.iter().filter(|one| one.variant.level == 0)).unwrap());
-    let scores = LargestScores::of(&largest).unwrap();
+    println!(
+        "level 0: {:?}",
+        ConfusionMatrix::from_verdicts(judged.iter().filter(|one| one.variant.level == 0)).unwrap()
+    );
+    let scores = LargestBatchScores::from_variants(&largest).unwrap();
     println!("{scores:?}");
     for one in largest.iter().filter(|one| one.said.safe >= one.failed) {
         println!("  unsafe: {} {:?} fitted {} failed {}", one.variant, one.said, one.fitted, one.failed);
@@ -76,7 +85,7 @@ fn memory_of_networks_nobody_profiled() {
 #[test]
 fn memory_of_levels_nobody_profiled() {
     let Some(folder) = shared("tx2") else { return };
-    let (gathered, platform) = (profile(&folder, Quantity::Memory), Platform::named("tx2").unwrap());
+    let (gathered, platform) = (profile(&folder, Quantity::Memory), Platform::for_name("tx2").unwrap());
     let evaluation =
         protocol(Quantity::Memory).levels_left_out(&gathered.observations(&platform), &FITTED.into()).unwrap();
     let [all, _] = print("memory, levels left out", &evaluation);

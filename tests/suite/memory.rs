@@ -2,19 +2,20 @@
 
 use crate::fixtures;
 use perf4sight_cost::features::physical::kernels;
-use perf4sight_memory::{Alive, Peak, Role, Simulation, Simulations};
+use perf4sight_memory::{PeakMemory, Simulation, Simulations, TensorRole, TensorsAtPeak};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{
-    Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window,
+    Activation, Affine, BinaryFunction, Conv, Linear, Network, NetworkBuilder, Op, ReductionKind, Shape,
+    UnknownOperation, Window,
 };
 use perf4sight_onnx as onnx;
 
-use perf4sight_base::stats::{Scores, mean, median};
+use perf4sight_base::stats::{ErrorScores, mean, median};
 use perf4sight_base::units::Bytes;
 use perf4sight_cost::records;
-use perf4sight_cost::records::{Reading, Variant};
-use perf4sight_platform::{Platform, Updates};
+use perf4sight_cost::records::{RowReading, Variant};
+use perf4sight_platform::{Platform, UpdateOrder};
 use perf4sight_step::workload::{Accumulate, Checkpoint, Optimizer, Quantity, Stage, Step, Trainable, ZeroGrad};
 use std::path::Path;
 
@@ -27,7 +28,7 @@ fn published(folder: &Path, name: &str) -> (Network, Vec<(u64, [f64; 2])>) {
     let log = records::read(&file, Quantity::Memory, Stage::Training).unwrap();
     let measured = log.records.iter().filter(|record| record.outcome.passed());
     let rows = measured.map(|record| match &record.reading {
-        Reading::Memory(memory) => {
+        RowReading::Memory(memory) => {
             (record.workload.batch, [memory.allocated, memory.reserved].map(|bytes| bytes.unwrap().mib()))
         }
         other => panic!("{name}: {other:?} in a memory log"),
@@ -35,20 +36,20 @@ fn published(folder: &Path, name: &str) -> (Network, Vec<(u64, [f64; 2])>) {
     (network, rows.collect())
 }
 
-fn simulated(network: &Network, platform: &Platform, batch: u64) -> Peak {
+fn simulated(network: &Network, platform: &Platform, batch: u64) -> PeakMemory {
     Simulation::new(network, Step::published(Stage::Training), platform).peak(batch)
 }
 
 #[test]
 fn a_published_device_is_reproduced_without_a_fitted_number() {
     let Some(folder) = fixtures::shared("tx2") else { return };
-    let platform = Platform::named("tx2").unwrap();
+    let platform = Platform::for_name("tx2").unwrap();
     let errors = PUBLISHED.map(|name| {
         let (network, rows) = published(&folder, name);
-        let peaks: Vec<Peak> = rows.iter().map(|(batch, _)| simulated(&network, &platform, *batch)).collect();
-        let error = |part: fn(&Peak) -> f64, index: usize| {
+        let peaks: Vec<PeakMemory> = rows.iter().map(|(batch, _)| simulated(&network, &platform, *batch)).collect();
+        let error = |part: fn(&PeakMemory) -> f64, index: usize| {
             let truth: Vec<f64> = rows.iter().map(|(_, measured)| measured[index]).collect();
-            Scores::of(&truth, &peaks.iter().map(part).collect::<Vec<_>>()).unwrap().mape
+            ErrorScores::compute(&truth, &peaks.iter().map(part).collect::<Vec<_>>()).unwrap().mape
         };
         let [allocated, reserved] = [error(|peak| peak.allocated.mib(), 0), error(|peak| peak.reserved.mib(), 1)];
         println!("{name:12} mem_alloc {allocated:.2} %, mem_reserved {reserved:.2} %");
@@ -65,14 +66,14 @@ fn a_published_device_is_reproduced_without_a_fitted_number() {
 #[test]
 fn an_h100_is_reproduced_without_a_fitted_number() {
     let libtorch = [("libtorch".to_owned(), "2.11.0+cu130".to_owned())].into();
-    let platform = Platform::named("hopper").unwrap().run_by(&libtorch);
+    let platform = Platform::for_name("hopper").unwrap().run_by(&libtorch);
     let mut off = Vec::new();
     for name in ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet", "googlenet"] {
         let network = zoo::build(name, Dataset::Imagenet).unwrap();
         let rows = Path::new(crate::ROOT).join("profiling_csvs/h100/imagenet");
         let file = records::log_file(&rows, Quantity::Memory, &Variant::new(name, 0));
         for record in records::read(&file, Quantity::Memory, Stage::Training).unwrap().records {
-            let Reading::Memory(memory) = &record.reading else { panic!("{name}: no memory in a memory log") };
+            let RowReading::Memory(memory) = &record.reading else { panic!("{name}: no memory in a memory log") };
             let workload = record.workload;
             let peak = Simulation::new(&network, workload.step, &platform).peak(workload.batch);
             let measured = memory.allocated.unwrap().mib();
@@ -90,7 +91,7 @@ fn an_h100_is_reproduced_without_a_fitted_number() {
 #[test]
 fn depthwise_networks_are_reproduced_to_the_byte() {
     let Some(folder) = fixtures::shared("tx2") else { return };
-    let platform = Platform::named("tx2").unwrap();
+    let platform = Platform::for_name("tx2").unwrap();
     for (name, largest) in [("mobilenetv2", 16), ("mnasnet", 8)] {
         let (network, rows) = published(&folder, name);
         for (batch, [allocated, _]) in rows.into_iter().filter(|(batch, _)| *batch <= largest) {
@@ -110,7 +111,7 @@ fn layer() -> Network {
 
 #[test]
 fn one_layer_comes_to_what_a_hand_counts() {
-    let (network, cpu) = (layer(), Platform::named("cpu").unwrap());
+    let (network, cpu) = (layer(), Platform::for_name("cpu").unwrap());
     // Batch 2. Weights 4 * (192 * 10 + 10) = 7720, batch 2 * 4 * 192 = 1536, labels 2 * 8 = 16, scores 2 * 4 * 10 = 80.
     let inference = Simulation::new(&network, Step::published(Stage::Inference), &cpu).peak(2);
     assert_eq!(inference.allocated, Bytes(7720 + 1536 + 80));
@@ -120,27 +121,28 @@ fn one_layer_comes_to_what_a_hand_counts() {
     let training = Simulation::new(&network, Step::published(Stage::Training), &cpu);
     assert_eq!(training.peak(2).allocated, Bytes(3 * 7720 + 1536 + 16 + 4 + 4 + 80 + 7720));
     let alive = training.alive(2);
-    let held = [Role::Weights, Role::WeightGradients, Role::OptimizerState].map(|role| alive.bytes(role));
+    let held =
+        [TensorRole::Weights, TensorRole::WeightGradients, TensorRole::OptimizerState].map(|role| alive.bytes(role));
     assert_eq!(held, [Bytes(7720), Bytes(2 * 7720), Bytes(7720)]);
-    let [gradients, workspace] = [Role::ActivationGradients, Role::Workspace].map(|role| alive.bytes(role));
+    let [gradients, workspace] = [TensorRole::ActivationGradients, TensorRole::Workspace].map(|role| alive.bytes(role));
     assert_eq!((gradients, workspace, alive.fragmentation()), (Bytes(84), Bytes(0), Bytes(0)));
     assert_eq!((activations(&alive, "input"), activations(&alive, "scores")), (1536, 16 + 4));
-    assert_eq!(alive.bytes(Role::Activations), Bytes(1536 + 16 + 4));
+    assert_eq!(alive.bytes(TensorRole::Activations), Bytes(1536 + 16 + 4));
     assert_eq!(alive.total(), training.peak(2).reserved);
 }
 
 /// Bytes of the activations of one layer.
-fn activations(alive: &Alive, layer: &str) -> u64 {
-    let own = alive.tensors.iter().filter(|tensor| tensor.layer == layer && tensor.role == Role::Activations);
+fn activations(alive: &TensorsAtPeak, layer: &str) -> u64 {
+    let own = alive.tensors.iter().filter(|tensor| tensor.layer == layer && tensor.role == TensorRole::Activations);
     own.map(|tensor| tensor.bytes.0).sum()
 }
 
 #[test]
 fn optimizers_differ_by_the_state_they_keep() {
-    let (network, cpu) = (layer(), Platform::named("cpu").unwrap());
+    let (network, cpu) = (layer(), Platform::for_name("cpu").unwrap());
     let alive =
         |optimizer| Simulation::new(&network, Step { optimizer, ..Step::published(Stage::Training) }, &cpu).alive(1);
-    let states = Optimizer::ALL.map(|optimizer| alive(optimizer).bytes(Role::OptimizerState));
+    let states = Optimizer::ALL.map(|optimizer| alive(optimizer).bytes(TensorRole::OptimizerState));
     assert_eq!(states, [1, 1, 0, 2, 2, 1].map(|tensors| Bytes(tensors * 7720)));
     let peak = |optimizer| {
         Simulation::new(&network, Step { optimizer, ..Step::published(Stage::Training) }, &cpu).peak(1).allocated
@@ -153,7 +155,7 @@ fn optimizers_differ_by_the_state_they_keep() {
 
 #[test]
 fn freed_gradients_and_updates_at_once_come_to_what_a_hand_counts() {
-    let (network, cpu) = (layer(), Platform::named("cpu").unwrap());
+    let (network, cpu) = (layer(), Platform::for_name("cpu").unwrap());
     let free = |optimizer| Step { optimizer, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
     let peak = |step, platform: &Platform| Simulation::new(&network, step, platform).peak(2).allocated;
     // As above, but gradients lie there once: at most in the optimizer, with batch, labels and the loss, 4. SGD makes the decayed gradient of
@@ -162,7 +164,7 @@ fn freed_gradients_and_updates_at_once_come_to_what_a_hand_counts() {
     // Adam makes root and denominator of the weight, or one tensor for the weight and one for the bias at once.
     assert_eq!(peak(free(Optimizer::Adam), &cpu), Bytes(4 * 7720 + 1536 + 16 + 4 + 2 * 7680));
     let mut at_once = cpu;
-    at_once.framework.updates = Updates::AtOnce;
+    at_once.framework.updates = UpdateOrder::AtOnce;
     assert_eq!(peak(free(Optimizer::Adam), &at_once), Bytes(4 * 7720 + 1536 + 16 + 4 + 7720));
     // The published step goes through the weights one by one wherever it runs.
     assert_eq!(peak(free(Optimizer::Sgd), &at_once), Bytes(3 * 7720 + 1536 + 16 + 4 + 7680));
@@ -172,30 +174,30 @@ fn freed_gradients_and_updates_at_once_come_to_what_a_hand_counts() {
 fn pytorch_2_gives_accelerators_all_weights_at_once() {
     let run_by = |platform: &str, software: &[(&str, &str)]| {
         let software = software.iter().map(|(name, version)| (name.to_string(), version.to_string())).collect();
-        Platform::named(platform).unwrap().run_by(&software).framework.updates
+        Platform::for_name(platform).unwrap().run_by(&software).framework.updates
     };
-    assert_eq!(run_by("cuda", &[("python", "3.11.2"), ("torch", "2.11.0+cu130")]), Updates::AtOnce);
-    assert_eq!(run_by("tx2", &[("python", "3.6.9"), ("torch", "1.10.0")]), Updates::OneByOne);
-    assert_eq!(run_by("cuda", &[("libtorch", "2.11.0")]), Updates::OneByOne);
-    assert_eq!(run_by("cuda", &[("torch", "1.13.1")]), Updates::OneByOne);
+    assert_eq!(run_by("cuda", &[("python", "3.11.2"), ("torch", "2.11.0+cu130")]), UpdateOrder::AtOnce);
+    assert_eq!(run_by("tx2", &[("python", "3.6.9"), ("torch", "1.10.0")]), UpdateOrder::OneByOne);
+    assert_eq!(run_by("cuda", &[("libtorch", "2.11.0")]), UpdateOrder::OneByOne);
+    assert_eq!(run_by("cuda", &[("torch", "1.13.1")]), UpdateOrder::OneByOne);
     // Of devices that nobody measured, what runs on them today.
     let kinds = ["cuda", "hopper_tf32", "orin", "jetson", "tx2", "cpu", "cpu_avx2"];
-    use Updates::{AtOnce, OneByOne};
+    use UpdateOrder::{AtOnce, OneByOne};
     let today = [AtOnce, AtOnce, AtOnce, OneByOne, OneByOne, OneByOne, OneByOne];
     assert_eq!(kinds.map(|kind| run_by(kind, &[])), today);
-    assert_eq!(run_by("cpu", &[("torch", "2.11.0")]), Updates::OneByOne);
+    assert_eq!(run_by("cpu", &[("torch", "2.11.0")]), UpdateOrder::OneByOne);
 }
 
 #[test]
 fn parts_add_up_on_every_device_for_every_network() {
-    for platform in Platform::names().map(|name| Platform::named(name).unwrap()) {
+    for platform in Platform::names().map(|name| Platform::for_name(name).unwrap()) {
         for network in zoo::names().map(|name| zoo::build(name, Dataset::Imagenet).unwrap()) {
             for stage in Stage::ALL {
                 let simulation = Simulation::new(&network, Step::published(stage), &platform);
                 let (peak, alive) = (simulation.peak(2), simulation.alive(2));
                 assert!(alive.total() >= peak.reserved && peak.reserved >= peak.allocated, "{}", network.name());
                 assert!(simulation.peak(3).allocated > peak.allocated, "{}", network.name());
-                assert!(alive.bytes(Role::Weights).0 >= 4 * network.parameters());
+                assert!(alive.bytes(TensorRole::Weights).0 >= 4 * network.parameters());
             }
         }
     }
@@ -204,13 +206,13 @@ fn parts_add_up_on_every_device_for_every_network() {
 /// Twice the same layer: its weights lie there once, and the gradients of both uses meet.
 #[test]
 fn shared_weights_count_once() {
-    let cpu = Platform::named("cpu").unwrap();
+    let cpu = Platform::for_name("cpu").unwrap();
     let mut builder = NetworkBuilder::new("twice", Shape::new([3, 8, 8]));
     let linear = || Op::Linear(Linear { out_features: 8, bias: false });
     let token = builder.add("token", Op::Parameter(Shape::new([3, 8, 8])), &[]).unwrap();
     let again = builder.add("again", Op::Parameter(Shape::new([3, 8, 8])), &[]).unwrap();
-    let sum = builder.add("sum", Op::Binary(Binary::Add), &[builder.input(), token]).unwrap();
-    let sum = builder.add("sum2", Op::Binary(Binary::Add), &[sum, again]).unwrap();
+    let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[builder.input(), token]).unwrap();
+    let sum = builder.add("sum2", Op::Binary(BinaryFunction::Add), &[sum, again]).unwrap();
     let first = builder.add("first", linear(), &[sum]).unwrap();
     let second = builder.add("second", linear(), &[first]).unwrap();
     builder.share(again, token).unwrap();
@@ -218,14 +220,14 @@ fn shared_weights_count_once() {
     let network = builder.finish(second);
     let alive = Simulation::new(&network, Step::published(Stage::Training), &cpu).alive(1);
     // 192 for the token, 8 x 8 for the layer.
-    let [weights, state] = [Role::Weights, Role::OptimizerState].map(|role| alive.bytes(role));
+    let [weights, state] = [TensorRole::Weights, TensorRole::OptimizerState].map(|role| alive.bytes(role));
     assert_eq!((weights, state), (Bytes(4 * (192 + 64)), Bytes(4 * (192 + 64))));
 }
 
 #[test]
 fn absurd_batches_and_unknown_operations_are_simulated_too() {
     let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
-    let unknown = Unknown::new("Odd", Shape::new([10]), 7);
+    let unknown = UnknownOperation::new("Odd", Shape::new([10]), 7);
     let odd = builder.add("odd", Op::Unknown(unknown), &[builder.input()]).unwrap();
     let odd = builder.finish(odd);
     // Blur-pooling: filters that nobody trains.
@@ -235,7 +237,7 @@ fn absurd_batches_and_unknown_operations_are_simulated_too() {
     builder.set_trained(pooled, 3);
     let pooled = builder.finish(pooled);
     for network in [odd, pooled, zoo::build("resnet50", Dataset::Imagenet).unwrap()] {
-        for platform in Platform::names().map(|name| Platform::named(name).unwrap()) {
+        for platform in Platform::names().map(|name| Platform::for_name(name).unwrap()) {
             let simulation = Simulation::new(
                 &network,
                 Step { optimizer: Optimizer::Adam, ..Step::published(Stage::Training) },
@@ -256,10 +258,11 @@ fn a_group_norm_keeps_its_input_and_makes_one_result() {
     let normalised = Op::GroupNorm { groups: 4, affine: Affine::ScaleAndShift };
     let normed = builder.add("normalised", normalised, &[conv]).unwrap();
     let pooled = builder
-        .add("pooled", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, &[normed])
+        .add("pooled", Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false }, &[normed])
         .unwrap();
     let network = builder.finish(pooled);
-    let alive = Simulation::new(&network, Step::published(Stage::Training), &Platform::named("tx2").unwrap()).alive(64);
+    let alive =
+        Simulation::new(&network, Step::published(Stage::Training), &Platform::for_name("tx2").unwrap()).alive(64);
     // native_group_norm (aten/src/ATen/native/group_norm.cpp) saves its input: 64 x 8 x 16 x 16 floats, 512 KiB, and mean and deviation of
     // four groups a sample, 1 KiB each. Its result is the only other one, freed or not.
     let image = 64 * 8 * 16 * 16 * 4;
@@ -276,7 +279,7 @@ fn tensor_cores_borrow_copies_where_older_gpus_transform_tiles() {
     let second = builder.add("second", conv(), &[first]).unwrap();
     let network = builder.finish(second);
     let borrowed = |name: &str| {
-        let platform = Platform::named(name).unwrap();
+        let platform = Platform::for_name(name).unwrap();
         let alive = |batch| {
             Simulation::new(
                 &network,
@@ -284,7 +287,7 @@ fn tensor_cores_borrow_copies_where_older_gpus_transform_tiles() {
                 &platform,
             )
             .alive(batch)
-            .bytes(Role::Workspace)
+            .bytes(TensorRole::Workspace)
             .0
         };
         alive(3) - alive(2)
@@ -305,10 +308,10 @@ fn every_thread_that_multiplies_matrices_keeps_a_workspace() {
     let product = of(Op::Linear(Linear { out_features: 5, bias: false }));
     let bent = of(Op::Activation(Activation::Relu));
     let kept = |network: &Network, stage: Stage, platform: &Platform| {
-        Simulation::new(network, Step::published(stage), platform).alive(2).bytes(Role::Workspace).0
+        Simulation::new(network, Step::published(stage), platform).alive(2).bytes(TensorRole::Workspace).0
     };
     for (name, workspace) in [("cuda", 8 * 1024 * 1024 + 8 * 16 * 1024), ("hopper_tf32", 32 << 20), ("tx2", 0)] {
-        let platform = Platform::named(name).unwrap();
+        let platform = Platform::for_name(name).unwrap();
         assert_eq!(kept(&product, Stage::Inference, &platform), workspace, "{name}");
         assert_eq!(kept(&product, Stage::Training, &platform), 2 * workspace, "{name}");
         assert_eq!(kept(&bent, Stage::Training, &platform), 0, "{name}");
@@ -326,7 +329,7 @@ fn one_thread_copies_nothing_for_few_samples_under_pointwise_kernels() {
     let conv = builder.add("conv", Op::Conv(conv), &[builder.input()]).unwrap();
     let network = builder.finish(conv);
     let allocated = |threads, batch| {
-        let platform = Platform::named("cpu").unwrap().on_threads(threads);
+        let platform = Platform::for_name("cpu").unwrap().on_threads(threads);
         Simulation::new(
             &network,
             Step { optimizer: Optimizer::SgdWithoutMomentum, ..Step::published(Stage::Inference) },
@@ -353,13 +356,13 @@ fn a_dropout_that_drops_nothing_costs_nothing() {
         at = rate.map_or(at, |rate| builder.add("dropout", Op::Dropout { rate }, &[at]).unwrap());
         let last = builder.add("last", conv(), &[at]).unwrap();
         let pooled = builder
-            .add("pooled", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, &[last])
+            .add("pooled", Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false }, &[last])
             .unwrap();
         builder.finish(pooled)
     };
     let [none, zero, half] = [None, Some(0.0), Some(0.5)].map(with);
     for stage in Stage::ALL {
-        for platform in Platform::names().map(|name| Platform::named(name).unwrap()) {
+        for platform in Platform::names().map(|name| Platform::for_name(name).unwrap()) {
             let peak = |network: &Network| Simulation::new(network, Step::published(stage), &platform).peak(8);
             assert_eq!(peak(&zero), peak(&none), "{stage}");
             assert!(peak(&half).allocated > peak(&none).allocated || stage == Stage::Inference);
@@ -375,7 +378,7 @@ fn inference_keeps_no_statistics_for_a_backward_that_never_comes() {
     let norm = Op::LayerNorm { axis: 2, affine: Affine::ScaleAndShift };
     let result =
         (0..3).fold(builder.input(), |at, number| builder.add(format!("norm{number}"), norm.clone(), &[at]).unwrap());
-    let (network, cpu) = (builder.finish(result), Platform::named("cpu").unwrap());
+    let (network, cpu) = (builder.finish(result), Platform::for_name("cpu").unwrap());
     let simulation = Simulation::new(&network, Step::published(Stage::Inference), &cpu);
     // Three times a scale and a shift of 8; the batch, what a normalisation reads and gives, 192 numbers each; two numbers for each of 24 rows.
     assert_eq!(simulation.peak(1).allocated, Bytes(4 * (3 * 2 * 8 + 3 * 192 + 2 * 24)));
@@ -387,7 +390,7 @@ fn attention_holds_a_number_for_each_query_and_no_scores() {
     let linear = Op::Linear(Linear { out_features: 8, bias: false });
     let read = ["query", "key", "value"].map(|name| builder.add(name, linear.clone(), &[builder.input()]).unwrap());
     let attention = builder.add("attention", Op::Attention, &read).unwrap();
-    let (network, cpu) = (builder.finish(attention), Platform::named("cpu").unwrap());
+    let (network, cpu) = (builder.finish(attention), Platform::for_name("cpu").unwrap());
     let simulation = Simulation::new(&network, Step::published(Stage::Inference), &cpu);
     // Three matrices of 8 x 8; the batch, queries, keys, values and the result, 64 numbers each; 2 x 4 queries. For each of two threads the 4 x 4 scores
     // of a head, for each query its sum and its maximum, and a row of 8 of the result.
@@ -402,11 +405,11 @@ fn recurrent_layers_keep_what_every_time_step_needs() {
         let mut builder = NetworkBuilder::new(kind, Shape::new([64, 128]));
         let read = Op::Linear(Linear { out_features: 128, bias: false });
         let read = builder.add("read", read, &[builder.input()]).unwrap();
-        let layer = Op::Unknown(Unknown::new(kind, Shape::new([64, 1, 128]), 1000));
+        let layer = Op::Unknown(UnknownOperation::new(kind, Shape::new([64, 1, 128]), 1000));
         let layer = builder.add("layer", layer, &[read]).unwrap();
-        let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![0, 1], keep: false };
+        let mean = Op::Reduce { reduction: ReductionKind::Mean, axes: vec![0, 1], keep: false };
         let mean = builder.add("mean", mean, &[layer]).unwrap();
-        simulated(&builder.finish(mean), &Platform::named("cpu").unwrap(), 16).allocated.0 as f64
+        simulated(&builder.finish(mean), &Platform::for_name("cpu").unwrap(), 16).allocated.0 as f64
     };
     let result = f64::from(4 * 16 * 64 * 128);
     for (kind, measured) in [("LSTM", 25.6 - 2.0), ("GRU", 12.0 - 1.0), ("RNN", 5.3 - 2.0)] {
@@ -421,12 +424,12 @@ fn tables_that_nobody_trains_have_no_gradients() {
     let mut builder = NetworkBuilder::new("table", Shape::new([3, 8, 8]));
     let table = builder.add("table", Op::Parameter(Shape::new([3, 8, 8])), &[]).unwrap();
     builder.set_trained(table, 0);
-    let sum = builder.add("sum", Op::Binary(Binary::Add), &[builder.input(), table]).unwrap();
+    let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[builder.input(), table]).unwrap();
     let norm = builder.add("norm", Op::BatchNorm { axis: 0 }, &[sum]).unwrap();
-    let (network, cpu) = (builder.finish(norm), Platform::named("cpu").unwrap());
+    let (network, cpu) = (builder.finish(norm), Platform::for_name("cpu").unwrap());
     let alive = Simulation::new(&network, Step::published(Stage::Training), &cpu).alive(1);
     // The table lies there, beside scale, shift and running statistics; of these, scale and shift of 3 are trained.
-    let [weights, gradients] = [Role::Weights, Role::WeightGradients].map(|role| alive.bytes(role));
+    let [weights, gradients] = [TensorRole::Weights, TensorRole::WeightGradients].map(|role| alive.bytes(role));
     assert_eq!((weights, gradients), (Bytes(4 * (192 + 4 * 3)), Bytes(4 * 2 * 3)));
 }
 
@@ -452,7 +455,7 @@ fn steps() -> Vec<Step> {
 #[test]
 fn steps_that_share_what_is_known_need_what_each_needs_by_itself() {
     let network = zoo::build("mobilenetv2", Dataset::Cifar10).unwrap();
-    for platform in ["cpu", "orin", "tx2"].map(|name| Platform::named(name).unwrap()) {
+    for platform in ["cpu", "orin", "tx2"].map(|name| Platform::for_name(name).unwrap()) {
         let simulations = Simulations::new(&network, &platform);
         for (step, batch) in steps().into_iter().flat_map(|step| [4, 8].map(|batch| (step, batch))) {
             let alone = Simulation::new(&network, step, &platform);
@@ -470,7 +473,7 @@ fn steps_that_share_what_is_known_need_what_each_needs_by_itself() {
 #[test]
 fn a_caching_allocator_takes_no_less_than_what_lies_there() {
     let network = zoo::build("squeezenet", Dataset::Imagenet).unwrap();
-    for platform in ["orin", "tx2"].map(|name| Platform::named(name).unwrap()) {
+    for platform in ["orin", "tx2"].map(|name| Platform::for_name(name).unwrap()) {
         for (step, batch) in steps().into_iter().flat_map(|step| [4, 16].map(|batch| (step, batch))) {
             let simulation = Simulation::new(&network, step, &platform);
             let (least, peak) = (simulation.peak_at_least(batch).unwrap(), simulation.peak(batch));
@@ -482,6 +485,6 @@ fn a_caching_allocator_takes_no_less_than_what_lies_there() {
             assert!(2 * least.reserved.0 > peak.reserved.0, "{} {step} {batch}", platform.name);
         }
     }
-    let cpu = Platform::named("cpu").unwrap();
+    let cpu = Platform::for_name("cpu").unwrap();
     assert!(Simulation::new(&network, Step::published(Stage::Training), &cpu).peak_at_least(4).is_none());
 }

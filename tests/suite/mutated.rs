@@ -3,19 +3,19 @@
 
 use crate::fixtures::{Scene, Sink, context};
 use crate::mutation::{Mutator, survives};
-use perf4sight::pipeline::{self, Options};
+use perf4sight::pipeline::{self, RunOptions};
 use perf4sight::verbs::SPECS;
 use perf4sight_base::checksum::checksum;
-use perf4sight_cost::fingerprint::{Fingerprints, file_name};
+use perf4sight_cost::fingerprint::{DeviceFingerprints, file_name};
 use perf4sight_cost::records;
-use perf4sight_cost::records::{Provenance, Variant, layers, log_file};
+use perf4sight_cost::records::{ProfileProvenance, Variant, layers, log_file};
 use perf4sight_memory::Simulation;
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
 use perf4sight_platform::Platform;
-use perf4sight_report::Mode;
+use perf4sight_report::OutputMode;
 use perf4sight_step::workload::{Quantity, Stage, Step};
 use serde_json::{Map, Value, json};
 use std::env;
@@ -48,8 +48,8 @@ fn configurations() {
         |_| mutator.bytes(&base),
         |bytes| {
             fs::write(&file, bytes).unwrap();
-            let options = Options { config_file: file.clone(), check: true, ..Options::default() };
-            drop(pipeline::run(SPECS, &options, &mut context(Mode::Quiet, &Sink::default(), &Sink::default())));
+            let options = RunOptions { config_file: file.clone(), check: true, ..RunOptions::default() };
+            drop(pipeline::run(SPECS, &options, &mut context(OutputMode::Quiet, &Sink::default(), &Sink::default())));
         },
     );
 }
@@ -71,7 +71,8 @@ fn rows() {
                 fs::write(&copy, bytes).unwrap();
                 drop(records::read(&copy, quantity, Stage::Training));
                 // Opening mends what a crash left; what it leaves is read the same once more.
-                if let Ok((_, Some(log))) = records::Appender::open(folder.path(), &variant, quantity, Stage::Training)
+                if let Ok((_, Some(log))) =
+                    records::RowAppender::open(folder.path(), &variant, quantity, Stage::Training)
                 {
                     let again = records::read(&copy, quantity, Stage::Training).unwrap();
                     assert_eq!((again.records, again.torn), (log.records, None));
@@ -110,9 +111,9 @@ fn provenance() {
         |number| shaken(&mut mutator, &base, number),
         |bytes| {
             fs::write(folder.path().join(records::PROVENANCE_FILE), bytes).unwrap();
-            if let Ok(Some(provenance)) = Provenance::load(folder.path()) {
+            if let Ok(Some(provenance)) = ProfileProvenance::load(folder.path()) {
                 provenance.save(folder.path()).unwrap();
-                assert_eq!(Provenance::load(folder.path()).unwrap(), Some(provenance));
+                assert_eq!(ProfileProvenance::load(folder.path()).unwrap(), Some(provenance));
             }
         },
     );
@@ -176,7 +177,7 @@ fn fingerprints() {
         let text = fs::read_to_string(committed("fingerprinting/epyc-1-core/imagenet").join(&name)).unwrap();
         let Ok(Value::Object(base)) = serde_json::from_str(&text) else { panic!("{name} is not an object") };
         fs::write(folder.path().join(&name), sealed(&content(&base))).unwrap();
-        Fingerprints::load(folder.path(), Stage::Training).unwrap();
+        DeviceFingerprints::load(folder.path(), Stage::Training).unwrap();
         // Every fourth has other bytes, which in packed trees are other numbers.
         let input = |number| match mutator.json(&Value::Object(base.clone())) {
             Value::Object(fields) if number % 4 != 0 => sealed(&content(&fields)),
@@ -184,7 +185,7 @@ fn fingerprints() {
         };
         survives(150 * times(), input, |bytes| {
             fs::write(folder.path().join(&name), bytes).unwrap();
-            if let Ok(fingerprints) = Fingerprints::load(folder.path(), Stage::Training) {
+            if let Ok(fingerprints) = DeviceFingerprints::load(folder.path(), Stage::Training) {
                 networks.iter().for_each(|network| answers(&fingerprints, network));
             }
         });
@@ -192,11 +193,11 @@ fn fingerprints() {
 }
 
 /// Everything a prediction says is a number, and lies in its own interval.
-fn answers(fingerprints: &Fingerprints, network: &Network) {
+fn answers(fingerprints: &DeviceFingerprints, network: &Network) {
     for fingerprint in fingerprints.iter() {
         let about = fingerprint.about(network);
         for batch in [1, 2, 17, 1 << 20] {
-            let prediction = about.at(batch);
+            let prediction = about.predict(batch);
             let value = prediction.value.value();
             assert!(value.is_finite() && value >= 0.0, "{value} at {batch}");
             if let Some(interval) = prediction.interval {
@@ -272,7 +273,7 @@ fn networks() {
             |bytes| {
                 let Ok(loaded) = onnx::from_bytes("mutated", bytes) else { return };
                 let network = loaded.network;
-                let platform = Platform::named("cpu").unwrap();
+                let platform = Platform::for_name("cpu").unwrap();
                 drop((network.macs(), network.parameters(), network.activations(), network.coverage()));
                 let _ = Simulation::new(&network, Step::published(Stage::Training), &platform).peak(2);
                 let written = onnx::to_bytes(&network);

@@ -15,7 +15,7 @@ fn files(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-fn exported(name: &str) -> Option<onnx::Loaded> {
+fn exported(name: &str) -> Option<onnx::LoadedOnnx> {
     shared(&format!("onnx/{name}.onnx")).map(|path| onnx::read(path).unwrap())
 }
 

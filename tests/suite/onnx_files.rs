@@ -3,9 +3,9 @@
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{
-    Activation, Affine, ArgMax, Beyond, Binary, Cell, Conv, ConvTranspose, Element, Embedding, Fill, Fold, GridSample,
-    Input, Interpolation, Linear, Network, NetworkBuilder, NodeId, Op, Pick, Recurrent, Reduction, Shape, TopK,
-    Unknown, Volume, Window,
+    Activation, Affine, ArgMax, BinaryFunction, Conv, ConvTranspose, ElementKind, Embedding, Fold, GridSample,
+    Interpolation, Linear, Network, NetworkBuilder, NetworkInput, NodeId, Op, OutsideValues, PaddingFill,
+    PickedElements, Recurrent, RecurrentKind, ReductionKind, Shape, TopK, UnknownOperation, VolumeWindow, Window,
 };
 use perf4sight_onnx as onnx;
 use proptest::prelude::*;
@@ -29,21 +29,21 @@ fn images() -> Vec<Op> {
     let pooling = Window { padding: [0, 1, 0, 1], dilation: [1, 1], ..window };
     let mut chain = vec![conv, Op::BatchNorm { axis: 0 }];
     chain.extend(Activation::ALL.map(Op::Activation));
-    chain.extend(Binary::ALL.map(Op::Binary));
+    chain.extend(BinaryFunction::ALL.map(Op::Binary));
     chain.extend([
         Op::MaxPool(pooling.clone().ceil()),
         Op::AvgPool { window: pooling, count_include_pad: true },
-        Op::Unknown(Unknown::new("com.acme::Frobnicate", Shape::new([8, 12, 12]), 7)),
-        Op::Unknown(Unknown::new("Resize", Shape::new([8, 11, 11]), 0)),
+        Op::Unknown(UnknownOperation::new("com.acme::Frobnicate", Shape::new([8, 12, 12]), 7)),
+        Op::Unknown(UnknownOperation::new("Resize", Shape::new([8, 11, 11]), 0)),
         Op::ConvTranspose(ConvTranspose {
             conv: Conv { out_channels: 8, window: Window::square(2, 2, 0), groups: 2, bias: true },
             extra: [1, 0],
         }),
         Op::Resize { image: [13, 17], interpolation: Interpolation::Linear, corners: true },
         Op::Resize { image: [12, 12], interpolation: Interpolation::Nearest, corners: false },
-        Op::Pad { sides: vec![[0, 0], [2, 1], [0, 3]], fill: Fill::Reflect },
-        Op::Pad { sides: vec![[1, 1], [0, 0], [0, 0]], fill: Fill::Zeros },
-        Op::Pad { sides: vec![[0, 0], [-1, 1], [1, -1]], fill: Fill::Zeros },
+        Op::Pad { sides: vec![[0, 0], [2, 1], [0, 3]], fill: PaddingFill::Reflect },
+        Op::Pad { sides: vec![[1, 1], [0, 0], [0, 0]], fill: PaddingFill::Zeros },
+        Op::Pad { sides: vec![[0, 0], [-1, 1], [1, -1]], fill: PaddingFill::Zeros },
     ]);
     chain
 }
@@ -52,9 +52,9 @@ fn images() -> Vec<Op> {
 fn axes() -> Vec<Op> {
     vec![
         Op::Every { axis: 1, start: 1, step: 3 },
-        Op::Pick(Pick { axis: 2, count: 3, places: vec![2, 0, 2] }),
-        Op::Pick(Pick { axis: 0, count: 8, places: vec![] }),
-        Op::Reduce { reduction: Reduction::L2, axes: vec![1], keep: true },
+        Op::Pick(PickedElements { axis: 2, count: 3, places: vec![2, 0, 2] }),
+        Op::Pick(PickedElements { axis: 0, count: 8, places: vec![] }),
+        Op::Reduce { reduction: ReductionKind::L2, axes: vec![1], keep: true },
         Op::Expand(Shape::new([8, 5, 3])),
         Op::GroupNorm { groups: 2, affine: Affine::ScaleAndShift },
         Op::GroupNorm { groups: 8, affine: Affine::None },
@@ -79,10 +79,10 @@ fn axes() -> Vec<Op> {
 fn volumes() -> Vec<Op> {
     vec![
         Op::Reshape(Shape::new([2, 2, 4, 4])),
-        Op::Conv3d(Conv { out_channels: 4, window: Volume::cube(3, 1, 1), groups: 2, bias: true }),
+        Op::Conv3d(Conv { out_channels: 4, window: VolumeWindow::cube(3, 1, 1), groups: 2, bias: true }),
         Op::BatchNorm { axis: 0 },
-        Op::MaxPool3d(Volume { stride: [1, 2, 2], ..Volume::cube(2, 1, 1) }),
-        Op::AvgPool3d { window: Volume { ceil: true, ..Volume::cube(2, 1, 1) }, count_include_pad: false },
+        Op::MaxPool3d(VolumeWindow { stride: [1, 2, 2], ..VolumeWindow::cube(2, 1, 1) }),
+        Op::AvgPool3d { window: VolumeWindow { ceil: true, ..VolumeWindow::cube(2, 1, 1) }, count_include_pad: false },
         Op::Reshape(Shape::new([16, 16])),
         Op::Fold(Fold { image: [8, 8], window: Window::square(2, 2, 0) }),
         Op::Slice { axis: 1, start: 0, length: 4 },
@@ -108,8 +108,9 @@ fn everything() -> Network {
     let first = builder.add("first", Op::Linear(tied.clone()), &[joined]).unwrap();
     let second = builder.add("second", Op::Linear(tied), &[first]).unwrap();
     builder.share(second, first).unwrap();
-    let mean =
-        builder.add("mean", Op::Reduce { reduction: Reduction::Mean, axes: vec![1], keep: false }, &[second]).unwrap();
+    let mean = builder
+        .add("mean", Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1], keep: false }, &[second])
+        .unwrap();
     let words = words(&mut builder);
     let mut flat = vec![builder.add("flat", Op::Flatten, &[mean]).unwrap(), words];
     flat.extend(remembered(&mut builder, second));
@@ -123,7 +124,7 @@ fn remembered(builder: &mut NetworkBuilder, image: NodeId) -> Vec<NodeId> {
     let elements = builder.shape(image).elements() as usize;
     let steps = builder.add("steps", Op::Reshape(Shape::new([elements / 2, 2])), &[image]).unwrap();
     let mut states = Vec::new();
-    for (cell, name) in Cell::ALL.into_iter().zip(["lstm", "gru", "tanh", "relu"]) {
+    for (cell, name) in RecurrentKind::ALL.into_iter().zip(["lstm", "gru", "tanh", "relu"]) {
         for last in [false, true] {
             let layer = Recurrent { cell, hidden: 3, both_ways: last, bias: !last, last, batch_first: last };
             let layer = builder.add(format!("{name}_{last}"), Op::Recurrent(layer), &[steps]).unwrap();
@@ -138,23 +139,23 @@ fn attended(builder: &mut NetworkBuilder, square: NodeId, token: NodeId) -> Node
     let product = builder.add("product", Op::MatMul, &[square, square]).unwrap();
     let product = builder.add("attention", Op::Attention, &[product, square, product]).unwrap();
     let product = builder.add("biased", Op::Attention, &[product, square, square, token]).unwrap();
-    let sum = builder.add("sum", Op::Binary(Binary::Add), &[product, token]).unwrap();
+    let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[product, token]).unwrap();
     builder.add("choice", Op::Where, &[sum, token, sum]).unwrap()
 }
 
 /// What reads further inputs: ids looked up and places, a mask, and a head that is the table of words.
 fn words(builder: &mut NetworkBuilder) -> NodeId {
     let table = |fixed| Op::Embedding(Embedding { rows: 7, width: 4, fixed });
-    let ids = builder.add("ids", Op::Input(Input::integers(Shape::new([3]))), &[]).unwrap();
-    let mask = builder.add("mask", Op::Input(Input::truths(Shape::new([3, 1]))), &[]).unwrap();
-    let next = builder.add("next", Op::Binary(Binary::Add), &[ids]).unwrap();
-    let kept = builder.add("kept", Op::Cast(Element::Number), &[mask]).unwrap();
-    let known = builder.add("known", Op::Binary(Binary::Less), &[next]).unwrap();
+    let ids = builder.add("ids", Op::Input(NetworkInput::integers(Shape::new([3]))), &[]).unwrap();
+    let mask = builder.add("mask", Op::Input(NetworkInput::truths(Shape::new([3, 1]))), &[]).unwrap();
+    let next = builder.add("next", Op::Binary(BinaryFunction::Add), &[ids]).unwrap();
+    let kept = builder.add("kept", Op::Cast(ElementKind::Number), &[mask]).unwrap();
+    let known = builder.add("known", Op::Binary(BinaryFunction::Less), &[next]).unwrap();
     let known = builder.add("seen", Op::Reshape(Shape::new([3, 1])), &[known]).unwrap();
     let words = builder.add("words", table(None), &[next]).unwrap();
     let places = builder.add("places", table(Some(Shape::new([3]))), &[]).unwrap();
-    let sum = builder.add("word", Op::Binary(Binary::Add), &[words, places]).unwrap();
-    let kept = builder.add("masked", Op::Binary(Binary::Mul), &[sum, kept]).unwrap();
+    let sum = builder.add("word", Op::Binary(BinaryFunction::Add), &[words, places]).unwrap();
+    let kept = builder.add("masked", Op::Binary(BinaryFunction::Mul), &[sum, kept]).unwrap();
     let kept = builder.add("chosen", Op::Where, &[known, kept, sum]).unwrap();
     let head = builder.add("head", Op::Linear(Linear { out_features: 7, bias: false }), &[kept]).unwrap();
     builder.share(head, words).unwrap();
@@ -164,14 +165,14 @@ fn words(builder: &mut NetworkBuilder) -> NodeId {
 /// Of `[4, 4, 4]` what looks elements up by their places, added.
 fn with_places(builder: &mut NetworkBuilder, input: NodeId) -> NodeId {
     let grid = builder.add("grid", Op::Slice { axis: 2, start: 0, length: 2 }, &[input]).unwrap();
-    let sample = GridSample { interpolation: Interpolation::Cubic, beyond: Beyond::Reflect, corners: true };
+    let sample = GridSample { interpolation: Interpolation::Cubic, beyond: OutsideValues::Reflect, corners: true };
     let sampled = builder.add("sampled", Op::GridSample(sample), &[input, grid]).unwrap();
     let top = TopK { axis: 2, count: 4, largest: true, places: true };
     let places = builder.add("top", Op::TopK(top), &[sampled]).unwrap();
     let place = ArgMax { axis: 0, keep: true, largest: false };
     let place = builder.add("place", Op::ArgMax(place), &[sampled]).unwrap();
-    let added = builder.add("of_places", Op::Binary(Binary::Add), &[places, place]).unwrap();
-    builder.add("of_all", Op::Binary(Binary::Add), &[sampled, added]).unwrap()
+    let added = builder.add("of_places", Op::Binary(BinaryFunction::Add), &[places, place]).unwrap();
+    builder.add("of_all", Op::Binary(BinaryFunction::Add), &[sampled, added]).unwrap()
 }
 
 #[test]
@@ -246,7 +247,7 @@ fn pipes_are_no_networks_and_nobody_waits_for_their_writers() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     assert!(onnx::read(&pipe).unwrap_err().to_string().contains("not a regular file"));
     assert!(
-        onnx::read_with_magnitudes(&pipe, &onnx::Dims::new(), None)
+        onnx::read_with_magnitudes(&pipe, &onnx::NamedDims::new(), None)
             .unwrap_err()
             .to_string()
             .contains("not a regular file")
@@ -289,14 +290,14 @@ fn op(choice: Choice, shape: &Shape) -> Op {
         6 => Op::AdaptiveAvgPool { output: [1 + a % 3, 1 + b % 3] },
         7 => Op::Linear(Linear { out_features: 1 + b % 5, bias: flag }),
         8 => Op::LayerNorm { axis, affine: Affine::ScaleAndShift },
-        9 => Op::Binary(Binary::Sub),
+        9 => Op::Binary(BinaryFunction::Sub),
         // Moving nothing and cutting nothing off leave no node behind.
         10 if rank > 1 => Op::Transpose { order: (0..rank).rev().collect() },
         11 if shape.dims()[axis] > 1 => Op::Slice { axis, start: b % 2, length: 1 },
         12 => Op::Softmax { axis },
-        13 if rank > 1 => Op::Reduce { reduction: Reduction::Mean, axes: vec![axis], keep: flag },
+        13 if rank > 1 => Op::Reduce { reduction: ReductionKind::Mean, axes: vec![axis], keep: flag },
         14 => Op::Dropout { rate: a as f32 / 64.0 },
-        _ => Op::Unknown(Unknown::new(format!("Op{a}"), Shape::new([1 + a, 1 + b]), b as u64)),
+        _ => Op::Unknown(UnknownOperation::new(format!("Op{a}"), Shape::new([1 + a, 1 + b]), b as u64)),
     }
 }
 
@@ -314,12 +315,14 @@ fn generated(choices: &[Choice]) -> Network {
 
 fn joined(builder: &mut NetworkBuilder, index: usize, [before, after]: [NodeId; 2], how: usize) -> NodeId {
     let join = match how % 4 {
-        0 => builder.add(format!("sum{index}"), Op::Binary(Binary::Add), &[before, after]),
+        0 => builder.add(format!("sum{index}"), Op::Binary(BinaryFunction::Add), &[before, after]),
         1 => builder.add(format!("join{index}"), Op::Concat { axis: 0 }, &[after, before, after]),
         2 => {
             let shape = builder.shape(after).clone();
             let scale = builder.add(format!("scale{index}"), Op::Parameter(shape), &[]);
-            scale.and_then(|scale| builder.add(format!("scaled{index}"), Op::Binary(Binary::Mul), &[after, scale]))
+            scale.and_then(|scale| {
+                builder.add(format!("scaled{index}"), Op::Binary(BinaryFunction::Mul), &[after, scale])
+            })
         }
         _ => return after,
     };

@@ -2,15 +2,15 @@
 //! fingerprint; here only what holds for every fingerprint is asserted.
 
 use crate::fixtures::{self, Outcome, Scene, Sink, simulated_fingerprint};
-use perf4sight_cost::fingerprint::Fingerprints;
+use perf4sight_cost::fingerprint::DeviceFingerprints;
 use perf4sight_cost::verbs::predict::VERB;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
-use perf4sight_network::{Activation, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Window};
+use perf4sight_network::{Activation, Conv, Linear, NetworkBuilder, Op, ReductionKind, Shape, Window};
 use perf4sight_onnx as onnx;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_step::workload::Stage;
-use perf4sight_verb::config::{Document, Entry, Origin, Value as Given, Values};
+use perf4sight_verb::config::{ConfigDocument, ConfigEntry, SettingValues, Value as Given, ValueOrigin};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -140,7 +140,7 @@ fn a_file_and_a_folder_above_are_understood() {
     assert!(plain == file && plain == above, "{plain}{file}{above}");
     ask(&folder.join("report.html"), "").fails(4).says("report.html: this file is not a fingerprint of training");
     for copy in ["many/a", "many/b"] {
-        let one = Fingerprints::load(&folder, Stage::Training).unwrap();
+        let one = DeviceFingerprints::load(&folder, Stage::Training).unwrap();
         one.memory.unwrap().save(&scene.path(copy)).unwrap();
     }
     ask(&scene.path("many"), "").fails(4).says("2 folders below this one hold fingerprints").says("many/b");
@@ -264,9 +264,9 @@ fn a_step_that_may_not_fit_has_an_exit_code_of_its_own() {
 #[test]
 fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
     let (out, err) = (Sink::default(), Sink::default());
-    let settings = Settings { width: Some(80), ..fixtures::settings(Mode::Normal) };
+    let settings = ConsoleSettings { width: Some(80), ..fixtures::settings(OutputMode::Normal) };
     let console = Console::writing_to(settings, out.clone(), err.clone());
-    let mut context = fixtures::context(Mode::Normal, &out, &err);
+    let mut context = fixtures::context(OutputMode::Normal, &out, &err);
     context.console = console;
     let folder = simulated_fingerprint();
     for networks in [vec!["resnet18@45"], vec!["resnet18@45", "squeezenet"]] {
@@ -276,13 +276,13 @@ fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
             ("bs", [1, 8, 1000].into_iter().collect()),
             ("mem_limit", Given::from("1GiB")),
         ];
-        let entry = |(key, value): (&str, Given)| Entry {
+        let entry = |(key, value): (&str, Given)| ConfigEntry {
             key: key.to_owned(),
             value,
-            origin: Origin::Argument(format!("--{key}")),
+            origin: ValueOrigin::Argument(format!("--{key}")),
         };
-        let document = Document::of_arguments("predict", typed.map(entry).to_vec());
-        let predict = (VERB.parse)(&Values::of_arguments(&document, &VERB.table).unwrap()).unwrap();
+        let document = ConfigDocument::of_arguments("predict", typed.map(entry).to_vec());
+        let predict = (VERB.parse)(&SettingValues::of_arguments(&document, &VERB.table).unwrap()).unwrap();
         perf4sight::pipeline::run_verb(&*predict, &mut context).unwrap();
     }
     let text = out.text();
@@ -347,10 +347,10 @@ fn absurd_batches_are_refused_and_never_overflow() {
         .says("\"1000000000\" is not a whole number from 1 to 1000000");
     predict(&scene, "squeezenet --bs 1000000").succeeds().prints("does not fit").prints("beyond the 8 profiled");
     let network = zoo::build("resnet18", Dataset::Imagenet).unwrap();
-    for fingerprint in Fingerprints::load(&simulated_fingerprint(), Stage::Training).unwrap().iter() {
+    for fingerprint in DeviceFingerprints::load(&simulated_fingerprint(), Stage::Training).unwrap().iter() {
         let about = fingerprint.about(&network);
         for batch in [0, 1_000_000_000, u64::MAX] {
-            let value = about.at(batch).value.value();
+            let value = about.predict(batch).value.value();
             assert!(value.is_finite() && value > 0.0, "{value} at {batch}");
         }
     }
@@ -368,7 +368,7 @@ fn images_are_judged_by_those_that_were_profiled() {
         at = builder.add("relu", Op::Activation(Activation::Relu), &[at]).unwrap();
         at = builder.add("second", conv(2 * channels), &[at]).unwrap();
         at = builder
-            .add("pool", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, &[at])
+            .add("pool", Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false }, &[at])
             .unwrap();
         at = builder.add("fc", Op::Linear(Linear { out_features: 10, bias: true }), &[at]).unwrap();
         onnx::to_bytes(&builder.finish(at))

@@ -10,15 +10,15 @@ use perf4sight_cost::device::Device;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
 use perf4sight_cost::device::protocol::StepRule;
-use perf4sight_cost::plan::{Configuration, Ending, Grid};
+use perf4sight_cost::plan::{Configuration, GridPlan, PlanEnding};
 use perf4sight_cost::records;
-use perf4sight_cost::records::{Appender, Provenance, Record, Variant};
-use perf4sight_cost::verbs::profile::{Counts, MeasurementRun, Planned, ProfileLog, test_config};
-use perf4sight_machine::{LocalMachine, Watch, measurement_lock};
+use perf4sight_cost::records::{ProfileProvenance, RowAppender, RowRecord, Variant};
+use perf4sight_cost::verbs::profile::{MeasurementRun, PlannedMeasurement, ProfileCounts, ProfileLog, test_config};
+use perf4sight_machine::{LocalMachine, RunWatch, measurement_lock};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
-use perf4sight_report::Mode;
+use perf4sight_report::OutputMode;
 use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,14 +48,14 @@ pub fn profile(scene: &Scene) -> Outcome {
 
 pub const LOGS: &str = "profiling_csvs/simulated/imagenet";
 
-pub fn rows(scene: &Scene, quantity: Quantity, variant: &str) -> Vec<Record> {
+pub fn rows(scene: &Scene, quantity: Quantity, variant: &str) -> Vec<RowRecord> {
     let file = scene.path(LOGS).join(quantity.name()).join(format!("{variant}-gt.csv"));
     records::read(&file, quantity, Stage::Inference).unwrap().records
 }
 
 /// `outcome@batch` of every row, by stage and batch size: in the file they stand in the random order they were measured in.
-fn outcomes(rows: &[Record]) -> Vec<String> {
-    let mut rows: Vec<&Record> = rows.iter().collect();
+fn outcomes(rows: &[RowRecord]) -> Vec<String> {
+    let mut rows: Vec<&RowRecord> = rows.iter().collect();
     rows.sort_by_key(|row| row.workload);
     rows.iter().map(|row| format!("{}@{}", row.outcome, row.workload.batch)).collect()
 }
@@ -72,7 +72,7 @@ fn a_profile_is_measured_shown_and_kept() {
             assert!(cost(Stage::Training).unwrap() > cost(Stage::Inference).unwrap(), "training costs more");
         }
     }
-    let provenance = Provenance::load(&scene.path(LOGS)).unwrap().unwrap();
+    let provenance = ProfileProvenance::load(&scene.path(LOGS)).unwrap().unwrap();
     assert_eq!(provenance.setting["device"], "simulated");
     assert_eq!(provenance.runs.len(), 1);
     assert_eq!(provenance.runs[0].rows, 2 * 2 * 2 * 2);
@@ -100,7 +100,7 @@ fn a_second_run_measures_nothing_again_and_says_so() {
     let first = scene.read(&file);
     profile(&scene).succeeds().says("skipping 2 of 2 configurations").prints("4 more from earlier runs");
     assert_eq!(scene.read(&file), first);
-    assert_eq!(Provenance::load(&scene.path(LOGS)).unwrap().unwrap().runs.len(), 1, "a run that added nothing");
+    assert_eq!(ProfileProvenance::load(&scene.path(LOGS)).unwrap().unwrap().runs.len(), 1, "a run that added nothing");
     scene.run("--config-file config.ini --set profile.bs=[2,3]").succeeds().says("skipping 1 of 2 configurations");
     assert_eq!(outcomes(&rows(&scene, Quantity::Latency, "squeezenet_0")), ["measured@2", "measured@3", "measured@4"]);
 }
@@ -147,7 +147,7 @@ fn repeats_are_measured_in_rounds_and_only_as_far_as_they_are_missing() {
     let repeated = rows(&scene, Quantity::Latency, "squeezenet_0");
     // 64 images do not fit (tested below for resnet18 in the same way), and would not the second time.
     assert_eq!(outcomes(&repeated), ["measured@2", "measured@2", "measured@2", "out_of_memory@64"]);
-    let times: Vec<f64> = repeated.iter().filter_map(Record::value).collect();
+    let times: Vec<f64> = repeated.iter().filter_map(RowRecord::value).collect();
     // The simulated noise is at most 2 % to either side.
     let (least, most) = (times.iter().copied().fold(f64::MAX, f64::min), times.iter().copied().fold(0.0, f64::max));
     assert!(least < most && most / least < 1.02 / 0.98, "{times:?}");
@@ -301,8 +301,8 @@ fn the_recorded_device_gives_the_published_rows_back() {
         let original = records::read(&published.join("profiling_csvs").join(&name), quantity, Stage::Training).unwrap();
         let copy = scene.path("profiling_csvs/tx2/imagenet").join(&name);
         let copy = records::read(&copy, quantity, Stage::Training).unwrap();
-        let value = |records: &[Record], batch: u64| {
-            records.iter().find(|record| record.workload.batch == batch).and_then(Record::value)
+        let value = |records: &[RowRecord], batch: u64| {
+            records.iter().find(|record| record.workload.batch == batch).and_then(RowRecord::value)
         };
         for batch in [2, 8] {
             assert_eq!(value(&copy.records, batch), value(&original.records, batch), "{name} bs {batch}");
@@ -517,16 +517,16 @@ fn waiting_for_another_measurement_counts_towards_no_budget() {
     let device = scripted(&format!("echo '{MEASURED}'"));
     let planned = [planned(&Variant::new("a", 0), 1), planned(&Variant::new("b", 0), 1)];
     let cancelled = AtomicBool::new(false);
-    let lock = measurement_lock::take(&Watch::quiet(&cancelled)).unwrap();
+    let lock = measurement_lock::take(&RunWatch::quiet(&cancelled)).unwrap();
     thread::scope(|scope| {
         scope.spawn(move || {
             thread::sleep(Duration::from_secs(3));
             drop(lock);
         });
         let (counts, said) = swept(folder.path(), &planned, &device);
-        assert_eq!((counts.rows.len(), counts.ending, said.as_str()), (2, Some(Ending::Complete), ""));
+        assert_eq!((counts.rows.len(), counts.ending, said.as_str()), (2, Some(PlanEnding::Complete), ""));
     });
-    let run = &Provenance::load(folder.path()).unwrap().unwrap().runs[0];
+    let run = &ProfileProvenance::load(folder.path()).unwrap().unwrap().runs[0];
     // Other tests measure, too, so that it may be more.
     assert!(run.waiting > 2.5 && run.seconds < 2.5, "waited {} s of {} s", run.waiting, run.seconds);
 }
@@ -547,11 +547,11 @@ fn scripted(script: &str) -> Hardware {
     }
 }
 
-fn planned(variant: &Variant, batch: u64) -> Planned {
+fn planned(variant: &Variant, batch: u64) -> PlannedMeasurement {
     let workload = Workload::published(Stage::Training, batch);
     let configuration =
         Configuration { variant: variant.clone(), workload, variables: vec![Variable::Latency], round: 1 };
-    Planned { configuration, file: PathBuf::from(format!("{variant}.onnx")), dataset: "imagenet".into() }
+    PlannedMeasurement { configuration, file: PathBuf::from(format!("{variant}.onnx")), dataset: "imagenet".into() }
 }
 
 #[test]
@@ -565,7 +565,7 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
     );
     let device = scripted(&script);
     let variants = ["a", "b", "c", "d"].map(|network| Variant::new(network, 0));
-    let planned: Vec<Planned> =
+    let planned: Vec<PlannedMeasurement> =
         variants.iter().flat_map(|variant| [1, 2, 4].map(|batch| planned(variant, batch))).collect();
     let folder = tempfile::TempDir::new().unwrap();
     let (counts, said) = swept(folder.path(), &planned, &device);
@@ -582,7 +582,7 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
         assert_eq!(outcomes(&log.records), expected, "{variant}");
         assert!(log.records[0].steps == Some(9) && log.records[0].spread == Some(0.01));
     }
-    assert_eq!((counts.rows.len(), counts.ending), (12, Some(Ending::Complete)));
+    assert_eq!((counts.rows.len(), counts.ending), (12, Some(PlanEnding::Complete)));
     assert_eq!(counts.failures.count(), 3);
     for words in ["a_0 training bs 2: garbled", "rubbish", "b_0 training bs 2: timed_out", "SIGSEGV"] {
         assert!(said.contains(words), "{said}");
@@ -597,17 +597,17 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
     for variant in &variants {
         let log = records::read(&file(variant), Quantity::Latency, Stage::Training).unwrap();
         assert!(log.warnings().is_empty());
-        assert_eq!(outcomes(&log.settled()), ["measured@1", "measured@2", "measured@4"], "{variant}");
+        assert_eq!(outcomes(&log.settled_rows()), ["measured@1", "measured@2", "measured@4"], "{variant}");
     }
 }
 
 /// Sweeps everything there is on a device; the counts, and what was warned of.
-fn swept(log_dir: &Path, planned: &[Planned], device: &Hardware) -> (Counts, String) {
+fn swept(log_dir: &Path, planned: &[PlannedMeasurement], device: &Hardware) -> (ProfileCounts, String) {
     let (out, err) = (Sink::default(), Sink::default());
-    let mut context = context(Mode::Normal, &out, &err);
+    let mut context = context(OutputMode::Normal, &out, &err);
     let log = ProfileLog::open(log_dir, planned, (&device.setting(), 0), Duration::ZERO, &mut context).unwrap();
     let run = MeasurementRun { devices: &[device], planned, till_first_fail: false };
-    let mut plan = Grid::new(planned.iter().map(|planned| planned.configuration.clone()).collect());
+    let mut plan = GridPlan::new(planned.iter().map(|planned| planned.configuration.clone()).collect());
     let counts = run.run(&mut plan, Some(log), &mut context).unwrap();
     (counts, context.warnings().join("\n"))
 }
@@ -656,19 +656,19 @@ fn what_was_skipped_after_another_failure_than_memory_is_measured_by_the_next_ru
         let log = records::read(&file, quantity, Stage::Training).unwrap();
         fs::remove_file(&file).unwrap();
         let (appender, _) =
-            Appender::open(&scene.path(LOGS), &Variant::new("squeezenet", 0), quantity, Stage::Training).unwrap();
+            RowAppender::open(&scene.path(LOGS), &Variant::new("squeezenet", 0), quantity, Stage::Training).unwrap();
         for mut row in log.records {
             row.outcome = match row.workload.batch {
                 2 => row.outcome,
-                4 => records::Outcome::Crashed,
-                _ => records::Outcome::Skipped,
+                4 => records::MeasurementOutcome::Crashed,
+                _ => records::MeasurementOutcome::Skipped,
             };
             appender.append(&row).unwrap();
         }
     }
     let settled = |scene: &Scene, quantity: Quantity| {
         let file = scene.path(LOGS).join(quantity.name()).join("squeezenet_0-gt.csv");
-        outcomes(&records::read(&file, quantity, Stage::Training).unwrap().settled())
+        outcomes(&records::read(&file, quantity, Stage::Training).unwrap().settled_rows())
     };
     assert_eq!(settled(&scene, Quantity::Memory), ["measured@2", "crashed@4"]);
     profile(&scene).succeeds().says("skipping 1 of 3");
@@ -683,7 +683,7 @@ fn a_profile_is_written_by_one_run_at_a_time() {
     let device = scripted("exit 0");
     let planned = [planned(&Variant::new("a", 0), 1)];
     let (out, err) = (Sink::default(), Sink::default());
-    let mut context = context(Mode::Normal, &out, &err);
+    let mut context = context(OutputMode::Normal, &out, &err);
     let _held =
         ProfileLog::open(folder.path(), &planned, (&device.setting(), 0), Duration::ZERO, &mut context).unwrap();
     let error = ProfileLog::open(folder.path(), &planned, (&device.setting(), 0), Duration::ZERO, &mut context)

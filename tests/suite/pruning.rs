@@ -1,7 +1,7 @@
 //! Pruning: dependency groups of any network, exact counts, and the statistics of the published pruner.
 
 use crate::fixtures;
-use perf4sight_cost::pruning::{Goal, Pruner, Ranking, Reason, generator};
+use perf4sight_cost::pruning::{FilterRanking, Pruner, PruningGoal, UnprunableReason, generator};
 use perf4sight_network::{Network, Op};
 use perf4sight_onnx as onnx;
 use rayon::prelude::*;
@@ -41,9 +41,9 @@ fn costs(network: &Network) -> [f64; 2] {
 fn pruned(folder: &Path, name: &str, level: u8, parameters: u64) -> [Spread; 2] {
     let network = onnx::read(folder.join(format!("networks/{name}_0.onnx"))).unwrap().network;
     let pruner = Pruner::new(&network);
-    let goal = Goal { parameters, least: 0, percent: f64::from(level) };
+    let goal = PruningGoal { parameters, least: 0, percent: f64::from(level) };
     let draw = |seed| {
-        let ranking = Ranking::random(&pruner, &mut generator(seed, name, level, 0));
+        let ranking = FilterRanking::random(&pruner, &mut generator(seed, name, level, 0));
         costs(&pruner.prune(&ranking, goal).unwrap().network)
     };
     let draws: Vec<[f64; 2]> = (0..SEEDS).map(draw).collect();
@@ -110,12 +110,12 @@ fn real_exports_lose_half_of_their_parameters() {
     for name in ["densenet121", "mobilenet_v3_small", "resnet18_eval_dynamo", "resnext50_32x4d"] {
         let network = onnx::read(folder.join(format!("{name}.onnx"))).unwrap().network;
         let pruner = Pruner::new(&network);
-        let ranking = Ranking::random(&pruner, &mut generator(0, name, 50, 0));
-        let pruned = pruner.prune(&ranking, Goal::percent(&network, 50.0)).unwrap();
+        let ranking = FilterRanking::random(&pruner, &mut generator(0, name, 50, 0));
+        let pruned = pruner.prune(&ranking, PruningGoal::percent(&network, 50.0)).unwrap();
         assert_eq!(pruned.limit, None, "{name}");
         // One dependency group is at most half a percent of any of these.
         assert!((50.0..50.5).contains(&pruned.percent), "{name}: {}", pruned.percent);
         let last = pruner.unprunable().pop().unwrap();
-        assert_eq!((last.channels, last.reason), (1000, Reason::Result), "{name}");
+        assert_eq!((last.channels, last.reason), (1000, UnprunableReason::Result), "{name}");
     }
 }

@@ -5,7 +5,7 @@ use crate::fixtures::{Outcome, Scene, runs, within_patience};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use perf4sight_base::temporary_folder;
-use perf4sight_breakdown::{Breakdown, Options, TimeCategory};
+use perf4sight_breakdown::{Breakdown, BreakdownOptions, TimeCategory};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -819,7 +819,7 @@ fn one_second_of_each_is_told_apart() {
     Outcome::of(&arguments, recording(&scene, &arguments).output().unwrap()).succeeds();
     let truth: Vec<Value> = serde_json::from_str(&scene.read("truth.json")).unwrap();
     let ranks = perf4sight_traces::read_ranks(&[scene.path("recording")]).unwrap();
-    let rank = Breakdown::of(&ranks, &Options::default()).unwrap().ranks.remove(0);
+    let rank = Breakdown::from_traces(&ranks, &BreakdownOptions::default()).unwrap().ranks.remove(0);
     assert_eq!(rank.iterations.len(), 2);
     for (iteration, truth) in rank.iterations.iter().zip(&truth[7..9]) {
         for category in [TimeCategory::Python, TimeCategory::Cpp, TimeCategory::Wait] {

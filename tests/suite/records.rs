@@ -3,9 +3,10 @@
 use crate::fixtures::shared;
 use perf4sight_base::units::{Bytes, Milliseconds};
 use perf4sight_cost::records::{
-    Appender, Learned, Log, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant, list, log_file, read,
+    ErrorEstimate, MeasurementOutcome, MemoryColumns, ProfileProvenance, ProfileRun, RowAppender, RowLog, RowReading,
+    RowRecord, Variant, list, log_file, read,
 };
-use perf4sight_machine::{Conditions, Setting};
+use perf4sight_machine::{Conditions, MachineProperties};
 use perf4sight_step::workload::{Quantity, Stage, Workload};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ fn latency_file(text: &str) -> (TempDir, PathBuf) {
     (folder, file)
 }
 
-fn read_latency(text: &str) -> perf4sight_base::error::Result<Log> {
+fn read_latency(text: &str) -> perf4sight_base::error::Result<RowLog> {
     let (_folder, file) = latency_file(text);
     read(&file, Quantity::Latency, Stage::Training)
 }
@@ -76,7 +77,7 @@ fn cells_are_found_by_name_and_foreign_columns_are_ignored() {
 fn a_failed_row_has_no_value_whatever_its_cells_hold() {
     for missing in ["None", "-1"] {
         let log = read_latency(&format!("{LATENCY}\n{}", row(4, "None").replace("None", missing))).unwrap();
-        assert_eq!((log.records[0].value(), log.records[0].outcome), (None, Outcome::OutOfMemory));
+        assert_eq!((log.records[0].value(), log.records[0].outcome), (None, MeasurementOutcome::OutOfMemory));
     }
 }
 
@@ -108,7 +109,7 @@ fn damage_is_told_with_file_line_column_and_remedy() {
 /// Cut after every byte, the file reads as its whole rows; nothing is invented and nothing else is lost.
 #[test]
 fn a_row_cut_off_anywhere_is_left_out_and_mended() {
-    let records: Vec<Record> = [4, 8].map(|batch| latency_record(batch, Some(0.1 * batch as f64))).to_vec();
+    let records: Vec<RowRecord> = [4, 8].map(|batch| latency_record(batch, Some(0.1 * batch as f64))).to_vec();
     let folder = TempDir::new().unwrap();
     let file = written(folder.path(), &records);
     let whole = fs::read(&file).unwrap();
@@ -157,7 +158,7 @@ fn a_file_of_the_version_before_visits_is_continued() {
     assert_eq!(read(&file, Quantity::Latency, Stage::Training).unwrap().records[0], latency_record(4, Some(1.5)));
     let appender = open(folder.path());
     assert_eq!(fs::read_to_string(&file).unwrap(), now);
-    let visited = Record { visits: vec![2.5, 2.4], ..latency_record(8, Some(2.4)) };
+    let visited = RowRecord { visits: vec![2.5, 2.4], ..latency_record(8, Some(2.4)) };
     appender.replace(&latency_record(8, Some(2.5)), &visited).unwrap();
     let rows = read(&file, Quantity::Latency, Stage::Training).unwrap().records;
     assert_eq!(rows, [latency_record(4, Some(1.5)), visited]);
@@ -168,7 +169,7 @@ fn a_file_of_the_version_before_visits_is_continued() {
 #[test]
 fn rows_are_written_as_ever() {
     let folder = TempDir::new().unwrap();
-    let latency = Record { visits: vec![1.5, 1.625], ..latency_record(4, Some(1.5)) };
+    let latency = RowRecord { visits: vec![1.5, 1.625], ..latency_record(4, Some(1.5)) };
     let latency = fs::read_to_string(written(folder.path(), &[latency])).unwrap();
     assert_eq!(
         latency,
@@ -194,7 +195,7 @@ fn a_file_of_fewer_columns_is_continued() {
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     let opened = |text: String| {
         fs::write(&file, text).unwrap();
-        let (_, log) = Appender::open(folder.path(), &variant, Quantity::Latency, Stage::Training).unwrap();
+        let (_, log) = RowAppender::open(folder.path(), &variant, Quantity::Latency, Stage::Training).unwrap();
         (log.unwrap().records, fs::read_to_string(&file).unwrap())
     };
     // Without the columns at these places; their cells become `None`.
@@ -238,7 +239,7 @@ fn a_file_with_other_columns_is_not_continued() {
     let file = log_file(folder.path(), Quantity::Latency, &variant);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, format!("{LATENCY}\n{}", row(4, "1.0"))).unwrap();
-    let error = Appender::open(folder.path(), &variant, Quantity::Latency, Stage::Training).unwrap_err().to_string();
+    let error = RowAppender::open(folder.path(), &variant, Quantity::Latency, Stage::Training).unwrap_err().to_string();
     assert!(error.contains("other columns") && error.contains("log_dir"), "{error}");
 }
 
@@ -256,13 +257,13 @@ fn the_published_columns_come_first() {
 #[test]
 fn provenance_says_what_differs_and_how_to_start_anew() {
     let folder = TempDir::new().unwrap();
-    let setting = |threads: &str, kernel: Option<&str>| -> Setting {
+    let setting = |threads: &str, kernel: Option<&str>| -> MachineProperties {
         let kernel = kernel.map(|kernel| ("kernel".to_owned(), kernel.to_owned()));
         [("threads".to_owned(), threads.to_owned())].into_iter().chain(kernel).collect()
     };
     let learned =
-        Learned { measured: 2, seconds: 1.0, stage: Stage::Training, quantity: Quantity::Latency, error: 7.5 };
-    let run = Run {
+        ErrorEstimate { measured: 2, seconds: 1.0, stage: Stage::Training, quantity: Quantity::Latency, error: 7.5 };
+    let run = ProfileRun {
         date: "2021-05-04T00:00:00Z".into(),
         seconds: 1.5,
         measuring: 1.2,
@@ -274,31 +275,31 @@ fn provenance_says_what_differs_and_how_to_start_anew() {
         conditions: Conditions::default(),
         config: String::new(),
     };
-    let provenance = Provenance { setting: setting("2", None), runs: vec![run] };
-    assert_eq!(Provenance::load(folder.path()).unwrap(), None);
+    let provenance = ProfileProvenance { setting: setting("2", None), runs: vec![run] };
+    assert_eq!(ProfileProvenance::load(folder.path()).unwrap(), None);
     provenance.save(folder.path()).unwrap();
-    assert_eq!(Provenance::load(folder.path()).unwrap(), Some(provenance.clone()));
+    assert_eq!(ProfileProvenance::load(folder.path()).unwrap(), Some(provenance.clone()));
     assert!(provenance.check_continues(&setting("2", None), folder.path()).is_ok());
     let error = provenance.check_continues(&setting("4", Some("6.1")), folder.path()).unwrap_err().to_string();
     assert!(error.contains("threads was 2, is 4") && error.contains("kernel was unknown, is 6.1"), "{error}");
     assert!(error.contains("help: start again"), "{error}");
     let older = r#"{"setting":{"threads":"2"},"runs":[{"date":"2021-05-04T00:00:00Z","seconds":1.5,"rows":3,"seed":7,"config":""}]}"#;
     fs::write(folder.path().join("provenance.json"), older).unwrap();
-    let older = Provenance::load(folder.path()).unwrap().unwrap();
+    let older = ProfileProvenance::load(folder.path()).unwrap().unwrap();
     assert_eq!((older.runs[0].measuring, older.setting.get("target")), (0.0, None), "before these were kept");
     fs::write(folder.path().join("provenance.json"), "{\"setting\":").unwrap();
-    assert!(Provenance::load(folder.path()).unwrap_err().to_string().contains("provenance.json:1:"));
+    assert!(ProfileProvenance::load(folder.path()).unwrap_err().to_string().contains("provenance.json:1:"));
 }
 
-fn latency_record(batch: u64, latency: Option<f64>) -> Record {
+fn latency_record(batch: u64, latency: Option<f64>) -> RowRecord {
     let workload = Workload::published(Stage::Training, batch);
-    let outcome = if latency.is_some() { Outcome::Measured } else { Outcome::OutOfMemory };
-    let reading = Reading::Latency(latency.map(Milliseconds));
-    let record = Record::new(Variant::new("resnet18", 30), workload, outcome, reading);
-    Record { dataset: "imagenet".into(), steps: Some(3), spread: Some(0.0125), ..record }
+    let outcome = if latency.is_some() { MeasurementOutcome::Measured } else { MeasurementOutcome::OutOfMemory };
+    let reading = RowReading::Latency(latency.map(Milliseconds));
+    let record = RowRecord::new(Variant::new("resnet18", 30), workload, outcome, reading);
+    RowRecord { dataset: "imagenet".into(), steps: Some(3), spread: Some(0.0125), ..record }
 }
 
-fn memory_record(batch: u64) -> Record {
+fn memory_record(batch: u64) -> RowRecord {
     let mib = |mib| Some(Bytes::from_mib(mib));
     let memory = MemoryColumns {
         allocated: mib(1.0),
@@ -308,59 +309,59 @@ fn memory_record(batch: u64) -> Record {
         capacity: mib(8192.0),
         ..MemoryColumns::default()
     };
-    Record { reading: Reading::Memory(memory), ..latency_record(batch, Some(1.0)) }
+    RowRecord { reading: RowReading::Memory(memory), ..latency_record(batch, Some(1.0)) }
 }
 
-fn open(log_dir: &Path) -> Appender {
-    Appender::open(log_dir, &Variant::new("resnet18", 30), Quantity::Latency, Stage::Training).unwrap().0
+fn open(log_dir: &Path) -> RowAppender {
+    RowAppender::open(log_dir, &Variant::new("resnet18", 30), Quantity::Latency, Stage::Training).unwrap().0
 }
 
 /// The file that holds `records`, all of one variant and quantity.
-fn written(log_dir: &Path, records: &[Record]) -> PathBuf {
+fn written(log_dir: &Path, records: &[RowRecord]) -> PathBuf {
     let (variant, quantity) = (&records[0].variant, records[0].quantity());
     fs::create_dir_all(log_dir.join(quantity.name())).unwrap();
     for record in records {
-        let (appender, _) = Appender::open(log_dir, variant, quantity, Stage::Inference).unwrap();
+        let (appender, _) = RowAppender::open(log_dir, variant, quantity, Stage::Inference).unwrap();
         appender.append(record).unwrap();
     }
     log_file(log_dir, quantity, variant)
 }
 
-fn any_reading(quantity: Quantity) -> BoxedStrategy<Reading> {
+fn any_reading(quantity: Quantity) -> BoxedStrategy<RowReading> {
     let bytes = || prop::option::of((1..1u64 << 50).prop_map(Bytes));
     match quantity {
-        Quantity::Latency => (1e-6..1e9f64).prop_map(|ms| Reading::Latency(Some(Milliseconds(ms)))).boxed(),
+        Quantity::Latency => (1e-6..1e9f64).prop_map(|ms| RowReading::Latency(Some(Milliseconds(ms)))).boxed(),
         Quantity::Memory => prop::array::uniform7(bytes())
             .prop_map(|[allocated, reserved, used, available, free, capacity, heap]| {
-                Reading::Memory(MemoryColumns { allocated, reserved, used, available, free, capacity, heap })
+                RowReading::Memory(MemoryColumns { allocated, reserved, used, available, free, capacity, heap })
             })
             .boxed(),
     }
 }
 
 /// Records of one variant and quantity, as a profile has them: what passed has all its values.
-fn any_records() -> impl Strategy<Value = Vec<Record>> {
+fn any_records() -> impl Strategy<Value = Vec<RowRecord>> {
     let quantity = prop::sample::select(Quantity::ALL.to_vec());
     let one = |quantity| {
         let workload = (prop::sample::select(Stage::ALL.to_vec()), 1..100_000u64);
         let visits = prop::collection::vec(1e-6..1e9f64, 0..4);
         let sampling = (prop::option::of(1..1000usize), prop::option::of(0.0..1.0f64), visits);
-        (workload, any_reading(quantity), sampling, prop::sample::select(Outcome::ALL.to_vec()))
+        (workload, any_reading(quantity), sampling, prop::sample::select(MeasurementOutcome::ALL.to_vec()))
     };
     quantity.prop_flat_map(move |quantity| prop::collection::vec(one(quantity), 1..12)).prop_map(|rows| {
         rows.into_iter()
             .map(|((stage, batch), reading, (steps, spread, visits), outcome)| {
                 let complete = match reading {
-                    Reading::Latency(latency) => latency.is_some(),
-                    Reading::Memory(m) => {
+                    RowReading::Latency(latency) => latency.is_some(),
+                    RowReading::Memory(m) => {
                         [m.allocated, m.reserved, m.used, m.available, m.capacity].iter().all(Option::is_some)
                     }
                 };
-                let outcome = if complete { outcome } else { Outcome::OutOfMemory };
+                let outcome = if complete { outcome } else { MeasurementOutcome::OutOfMemory };
                 let workload = Workload::published(stage, batch);
                 // Memory is read once.
-                let visits = if matches!(reading, Reading::Latency(_)) { visits } else { Vec::new() };
-                Record { workload, outcome, reading, steps, spread, visits, ..latency_record(1, None) }
+                let visits = if matches!(reading, RowReading::Latency(_)) { visits } else { Vec::new() };
+                RowRecord { workload, outcome, reading, steps, spread, visits, ..latency_record(1, None) }
             })
             .collect()
     })

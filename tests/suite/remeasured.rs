@@ -7,12 +7,12 @@ use perf4sight_cost::device::Device;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
 use perf4sight_cost::device::protocol::StepRule;
-use perf4sight_cost::plan::{Configuration, Grid, Repetitions};
+use perf4sight_cost::plan::{Configuration, GridPlan, Repetitions};
 use perf4sight_cost::records;
-use perf4sight_cost::records::{CONDITIONS_FILE, Provenance, Record, Variant};
-use perf4sight_cost::verbs::profile::{Counts, MeasurementRun, Planned, ProfileLog};
+use perf4sight_cost::records::{CONDITIONS_FILE, ProfileProvenance, RowRecord, Variant};
+use perf4sight_cost::verbs::profile::{MeasurementRun, PlannedMeasurement, ProfileCounts, ProfileLog};
 use perf4sight_machine::LocalMachine;
-use perf4sight_report::Mode;
+use perf4sight_report::OutputMode;
 use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
 use serde_json::Value;
 use std::fs;
@@ -34,7 +34,7 @@ fn answer(milliseconds: f64, disturbed: bool, megahertz: f64) -> String {
 /// What became of one configuration whose worker gives these answers, one after the other.
 struct Profiled {
     folder: TempDir,
-    counts: Counts,
+    counts: ProfileCounts,
     warnings: String,
 }
 
@@ -62,14 +62,14 @@ impl Profiled {
         let variant = Variant::new("net", 0);
         let workload = Workload::published(Stage::Training, 4);
         let configuration = Configuration { variant, workload, variables: vec![Variable::Latency], round: 1 };
-        let planned = [Planned { configuration, file: "net_0.onnx".into(), dataset: "imagenet".into() }];
+        let planned = [PlannedMeasurement { configuration, file: "net_0.onnx".into(), dataset: "imagenet".into() }];
         let (out, err) = (Sink::default(), Sink::default());
-        let mut context = context(Mode::Normal, &out, &err);
+        let mut context = context(OutputMode::Normal, &out, &err);
         let log_dir = folder.path().join("logs");
         let log = ProfileLog::open(&log_dir, &planned, (&device.setting(), 0), Duration::ZERO, &mut context).unwrap();
         let run = MeasurementRun { devices: &[&device], planned: &planned, till_first_fail: false };
         let all = [planned[0].configuration.clone()];
-        let mut plan = Repetitions::new(Box::new(Grid::new(all.to_vec())), &all, 2, None);
+        let mut plan = Repetitions::new(Box::new(GridPlan::new(all.to_vec())), &all, 2, None);
         let counts = run.run(&mut plan, Some(log), &mut context).unwrap();
         Profiled { folder, counts, warnings: context.warnings().join("\n") }
     }
@@ -85,9 +85,9 @@ impl Profiled {
         (row.outcome.to_string(), row.value())
     }
 
-    fn record(&self) -> Record {
+    fn record(&self) -> RowRecord {
         let file = records::log_file(&self.folder.path().join("logs"), Quantity::Latency, &Variant::new("net", 0));
-        let rows: Vec<Record> = records::read(&file, Quantity::Latency, Stage::Training).unwrap().records;
+        let rows: Vec<RowRecord> = records::read(&file, Quantity::Latency, Stage::Training).unwrap().records;
         let [row] = rows.as_slice() else { panic!("{} rows", rows.len()) };
         row.clone()
     }
@@ -119,7 +119,7 @@ fn a_step_is_timed_in_two_visits_whose_disagreement_is_its_spread() {
     let reply = profiled.counts.repeatability.unwrap();
     assert_eq!((reply.rows, reply.single, reply.more, reply.marked), (1, 0, 0, 0));
     assert!((reply.median - 0.02).abs() < 1e-9);
-    let provenance = Provenance::load(&profiled.folder.path().join("logs")).unwrap().unwrap();
+    let provenance = ProfileProvenance::load(&profiled.folder.path().join("logs")).unwrap().unwrap();
     assert_eq!(provenance.runs[0].visits, Some(reply));
 }
 
@@ -164,7 +164,7 @@ fn a_second_visit_that_fails_changes_nothing_and_is_told() {
 #[test]
 fn provenance_holds_the_conditions_at_both_ends_of_a_run() {
     let profiled = Profiled::with(&[answer(10.1, false, 1900.0), answer(10.0, false, 3000.0)]);
-    let provenance = Provenance::load(&profiled.folder.path().join("logs")).unwrap().unwrap();
+    let provenance = ProfileProvenance::load(&profiled.folder.path().join("logs")).unwrap().unwrap();
     let conditions = &provenance.runs[0].conditions;
     assert_eq!((conditions.start.clocks["cpu"], conditions.end.clocks["cpu"]), (800.0, 3000.0));
     assert_eq!((conditions.start.temperatures["pkg"], conditions.end.temperatures["pkg"]), (40.0, 71.5));

@@ -5,7 +5,7 @@ use crate::fixtures::{Outcome, Scene};
 use crate::workers::{MEASURED, TX2};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use perf4sight_cost::records::Provenance;
+use perf4sight_cost::records::ProfileProvenance;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
@@ -197,7 +197,7 @@ fn a_board_gives_the_rows_that_this_machine_gives() {
         assert_eq!(there, here);
     }
     let [there, here] = ["profiling_csvs/cpu/imagenet", "here"]
-        .map(|folder| Provenance::load(&scene.path(folder)).unwrap().unwrap().setting);
+        .map(|folder| ProfileProvenance::load(&scene.path(folder)).unwrap().unwrap().setting);
     assert_eq!(there, here, "the board is this machine");
     assert_eq!(fs::read_dir(store).unwrap().count(), 2, "one network, one worker");
 }

@@ -2,10 +2,14 @@
 
 use crate::fixtures::{Outcome, Scene, shared, simulated_fingerprint};
 use perf4sight_base::stats::mean;
-use perf4sight_cost::fingerprint::{Fingerprints, Levels, Networks, Row, Selection, gather};
-use perf4sight_cost::records::Reading;
+use perf4sight_cost::fingerprint::{
+    DeviceFingerprints, LevelSelection, MeasuredRow, NetworkFolder, RowSelection, gather,
+};
+use perf4sight_cost::records::RowReading;
 use perf4sight_memory::Simulation;
-use perf4sight_network::{Activation, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window};
+use perf4sight_network::{
+    Activation, Conv, Linear, Network, NetworkBuilder, Op, ReductionKind, Shape, UnknownOperation, Window,
+};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Stage, Step};
 use serde_json::Value;
@@ -40,7 +44,7 @@ fn boards_are_said_to_share_their_memory() {
         most = used.fold(most, f64::max);
     }
     for name in ["tx2", "jetson", "orin"] {
-        let kept = Platform::named(name).unwrap().system.unwrap() as f64 / 1048576.0;
+        let kept = Platform::for_name(name).unwrap().system.unwrap() as f64 / 1048576.0;
         assert!((kept - (7859.0 - most)).abs() < 1.0, "{name}: {kept} MiB, {most} used at most");
     }
 }
@@ -100,32 +104,32 @@ fn what_a_kind_of_device_does_not_compute_with_is_refused_by_name() {
 }
 
 /// The rows of a quantity below a folder of profiles, beside what is believed of a device.
-fn rows(folder: &Path, models: PathBuf, step: Step, quantity: Quantity) -> Vec<Row> {
+fn rows(folder: &Path, models: PathBuf, step: Step, quantity: Quantity) -> Vec<MeasuredRow> {
     let names = ["alexnet", "googlenet", "mnasnet", "mobilenetv2", "resnet18", "resnet50", "squeezenet"];
-    let selection = Selection {
+    let selection = RowSelection {
         folders: &[folder.join(match quantity {
             Quantity::Latency => "latency",
             Quantity::Memory => "memory",
         })],
         networks: &names.map(str::to_owned),
-        levels: Levels::AllBut([].into()),
+        levels: LevelSelection::AllBut([].into()),
         step,
         quantity,
     };
-    gather(&selection, &mut Networks::new(models)).unwrap().rows
+    gather(&selection, &mut NetworkFolder::new(models)).unwrap().rows
 }
 
 /// The share of rows inside their intervals, in percent, and how wide those are: the mean of upper over lower ends, in logarithms.
-fn coverage(device: &str, quantity: Quantity, rows: &[Row]) -> [f64; 2] {
+fn coverage(device: &str, quantity: Quantity, rows: &[MeasuredRow]) -> [f64; 2] {
     let step = Step::published(rows[0].record.workload.step.stage);
-    let believed = Fingerprints::before(device, "imagenet", step, &Platform::named(device).unwrap());
+    let believed = DeviceFingerprints::priors(device, "imagenet", step, &Platform::for_name(device).unwrap());
     let fingerprint = match quantity {
         Quantity::Latency => believed.latency,
         Quantity::Memory => believed.memory,
     }
     .unwrap();
     let intervals =
-        rows.iter().map(|row| fingerprint.about(&row.network).at(row.record.workload.batch).interval.unwrap());
+        rows.iter().map(|row| fingerprint.about(&row.network).predict(row.record.workload.batch).interval.unwrap());
     let seen: Vec<(bool, f64)> = intervals
         .zip(rows)
         .map(|(interval, row)| (interval.contains(row.measured), (interval.high.value() / interval.low.value()).ln()))
@@ -171,11 +175,11 @@ fn tensors_take_what_the_published_board_reserved() {
     let Some(tx2) = shared("tx2") else { return };
     let step = Step::published(Stage::Training);
     let rows = rows(&tx2.join("profiling_csvs"), tx2.join("networks"), step, Quantity::Memory);
-    let platform = Platform::named("tx2").unwrap();
+    let platform = Platform::for_name("tx2").unwrap();
     let mut networks: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     // Only level 0 is the network that was measured.
     for row in rows.iter().filter(|row| row.record.variant.level == 0) {
-        let Reading::Memory(columns) = row.record.reading else { panic!("a row of memory") };
+        let RowReading::Memory(columns) = row.record.reading else { panic!("a row of memory") };
         let reserved = columns.reserved.unwrap().mib();
         let tensors = Simulation::new(&row.network, step, &platform).peak(row.record.workload.batch).reserved.mib();
         networks.entry(&row.record.variant.network).or_default().push(100.0 * (tensors / reserved - 1.0).abs());
@@ -335,7 +339,9 @@ fn of_five(third: Op) -> Network {
     let mut at = builder.add("conv", conv, &[builder.input()]).unwrap();
     at = builder.add("relu", Op::Activation(Activation::Relu), &[at]).unwrap();
     at = builder.add("third", third, &[at]).unwrap();
-    at = builder.add("mean", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, &[at]).unwrap();
+    at = builder
+        .add("mean", Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false }, &[at])
+        .unwrap();
     at = builder.add("fc", Op::Linear(Linear { out_features: 10, bias: true }), &[at]).unwrap();
     builder.finish(at)
 }
@@ -345,15 +351,15 @@ fn what_is_not_understood_widens_what_is_believed_once() {
     let step = Step::published(Stage::Training);
     let mut even = 0;
     for device in Platform::names() {
-        let platform = Platform::named(device).unwrap();
-        let memory = Fingerprints::before(device, "imagenet", step, &platform).memory.unwrap();
-        let odd = Op::Unknown(Unknown::new("Odd", Shape::new([16, 32, 32]), 0));
+        let platform = Platform::for_name(device).unwrap();
+        let memory = DeviceFingerprints::priors(device, "imagenet", step, &platform).memory.unwrap();
+        let odd = Op::Unknown(UnknownOperation::new("Odd", Shape::new([16, 32, 32]), 0));
         let known = Op::Activation(Activation::Gelu);
         let [partly, whole] = [odd, known].map(|third| {
             let network = of_five(third);
             let about = memory.about(&network);
             [1, 64, 4096].map(|batch| {
-                let prediction = about.at(batch);
+                let prediction = about.predict(batch);
                 let interval = prediction.interval.unwrap();
                 [interval.low, interval.high].map(|end| (end.value() / prediction.value.value()).ln())
             })

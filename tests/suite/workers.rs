@@ -6,8 +6,8 @@ use crate::conformance::{
     python_worker, what_cannot_run_is_refused_by_name,
 };
 use crate::fixtures::Scene;
-use perf4sight_cost::device::{Job, Measurement};
-use perf4sight_cost::records::Provenance;
+use perf4sight_cost::device::{Measurement, MeasurementJob};
+use perf4sight_cost::records::ProfileProvenance;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Activation, Conv, Linear, Network, NetworkBuilder, Op, Shape, Window};
@@ -80,7 +80,7 @@ fn a_board_is_profiled_by_the_worker_that_the_configuration_names() {
     // Two stages, each step visited twice.
     assert_eq!(heard.lines().count(), 4);
     assert!(heard.lines().all(|line| line.contains(r#""place":"cuda:0""#)), "{heard}");
-    let setting = Provenance::load(&scene.path("profiling_csvs/tx2/imagenet")).unwrap().unwrap().setting;
+    let setting = ProfileProvenance::load(&scene.path("profiling_csvs/tx2/imagenet")).unwrap().unwrap().setting;
     let reply = ["device", "python", "torch", "gpu", "target"].map(|name| setting[name].as_str());
     assert_eq!(reply, ["tx2", "3.6.9", "1.10.0", "NVIDIA Tegra X2", "jetson"]);
     assert!(!setting.contains_key("libtorch"), "ours measured nothing");
@@ -180,7 +180,7 @@ fn a_cross_compiled_program_measures_under_emulation() {
     let network = tiny();
     let (_file, path) = file(&network);
     for stage in Stage::ALL {
-        let job = Job { workload: Workload::published(stage, 2), ..job(&path) };
+        let job = MeasurementJob { workload: Workload::published(stage, 2), ..job(&path) };
         let measured = measure(&device, &job);
         println!("{stage}: {measured:?}");
         let Measurement::Measured { latency: Some(latency), memory: Some(memory), .. } = measured else { panic!() };
@@ -211,7 +211,7 @@ fn emulated_sweep(program: &[&str], worker: &[&str], network: &Network) {
     let rows = scene.read("profiling_csvs/cpu/imagenet/latency/tiny_0-gt.csv");
     println!("{rows}");
     assert_eq!(rows.lines().count(), 3, "a header and a row for each batch size");
-    let provenance = Provenance::load(&scene.path("profiling_csvs/cpu/imagenet")).unwrap().unwrap();
+    let provenance = ProfileProvenance::load(&scene.path("profiling_csvs/cpu/imagenet")).unwrap().unwrap();
     assert_eq!(provenance.setting["instruction_set"], "aarch64");
 }
 

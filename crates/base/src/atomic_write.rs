@@ -34,7 +34,7 @@ pub fn save(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
 pub fn save_stream(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     stream(file, write).map_err(|cause| {
         let help = "make room or permit writing, or choose another folder";
-        Error::io(named(file), "write the file", &cause).help(help)
+        Error::io(display_name(file), "write the file", &cause).help(help)
     })
 }
 
@@ -45,7 +45,7 @@ pub fn save_stream(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result
 /// When it cannot be written.
 pub fn save_new(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     let write = || {
-        let mut unfinished = unfinished(folder_of(file))?;
+        let mut unfinished = temporary_file(folder_of(file))?;
         unfinished.write_all(contents.as_ref())?;
         unfinished.as_file().sync_all()?;
         match unfinished.persist_noclobber(file) {
@@ -57,7 +57,7 @@ pub fn save_new(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
 }
 
 /// The name of a file; of a link also its target.
-pub fn named(file: &Path) -> PathBuf {
+pub fn display_name(file: &Path) -> PathBuf {
     match fs::read_link(file) {
         Ok(target) => PathBuf::from(format!("{} -> {}", file.display(), target.display())),
         Err(_) => file.to_owned(),
@@ -71,10 +71,10 @@ fn stream(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> 
         write(&mut target)?;
         return target.flush();
     }
-    let file = followed(file)?;
+    let file = link_target(file)?;
     let folder = folder_of(&file);
     fs::create_dir_all(folder)?;
-    let mut unfinished = unfinished(folder)?;
+    let mut unfinished = temporary_file(folder)?;
     let mut target = BufWriter::new(&mut unfinished);
     write(&mut target)?;
     target.flush()?;
@@ -95,7 +95,7 @@ fn stream(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> 
 ///
 /// # Errors
 /// Links of others, and those that lead to each other.
-pub fn followed(file: &Path) -> io::Result<PathBuf> {
+pub fn link_target(file: &Path) -> io::Result<PathBuf> {
     let mut file = file.to_owned();
     for _ in 0..LINKS {
         let Ok(target) = fs::read_link(&file) else { return Ok(file) };
@@ -120,7 +120,7 @@ fn keep_owner_and_mode(new: &File, old: &Metadata) -> io::Result<()> {
 
 /// A new file that is removed when it is dropped. Its name cannot be guessed, so no other process can create it first
 /// as a link.
-fn unfinished(folder: &Path) -> io::Result<NamedTempFile> {
+fn temporary_file(folder: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(".").suffix(".new").permissions(Permissions::from_mode(MODE)).tempfile_in(folder)
 }
 
@@ -129,7 +129,7 @@ fn unfinished(folder: &Path) -> io::Result<NamedTempFile> {
 /// # Errors
 /// When such a file cannot be written.
 pub fn try_folder(folder: &Path, bytes: usize) -> io::Result<()> {
-    let mut probe = unfinished(folder)?;
+    let mut probe = temporary_file(folder)?;
     probe.write_all(&vec![b' '; bytes])?;
     probe.as_file().sync_all()
 }

@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// ```
 /// use perf4sight_base::cache::Cache;
 /// let squares = Cache::default();
-/// assert_eq!(*squares.of(3, || 9), 9);
-/// assert_eq!(*squares.of(3, || unreachable!()), 9);
+/// assert_eq!(*squares.get_or_compute(3, || 9), 9);
+/// assert_eq!(*squares.get_or_compute(3, || unreachable!()), 9);
 /// ```
 #[derive(Debug)]
-pub struct Cache<Key, Value>(Mutex<BTreeMap<Key, Slot<Value>>>);
+pub struct Cache<Key, Value>(Mutex<BTreeMap<Key, CacheSlot<Value>>>);
 
-type Slot<Value> = Arc<OnceLock<Arc<Value>>>;
+type CacheSlot<Value> = Arc<OnceLock<Arc<Value>>>;
 
 impl<Key: Ord, Value> Cache<Key, Value> {
     /// The value of a key, computed by `find`, which must not hand work to other threads: they may wait for the same value.
-    pub fn of(&self, key: Key, find: impl FnOnce() -> Value) -> Arc<Value> {
+    pub fn get_or_compute(&self, key: Key, find: impl FnOnce() -> Value) -> Arc<Value> {
         let slot = {
             let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(known.entry(key).or_default())

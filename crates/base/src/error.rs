@@ -1,6 +1,6 @@
 //! Errors with their place, problem, expectation and remedy; one exit code per kind.
 
-use crate::path_name::shown;
+use crate::path_name::display_path;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// The kind of an error; decides the exit code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FailureKind {
     /// A command line that names something unknown or contradicts itself.
     Usage,
     /// A section, key or value in the configuration.
@@ -28,17 +28,17 @@ pub enum Kind {
     Command(u8),
 }
 
-impl Kind {
+impl FailureKind {
     /// Exit code of the process, as `perf4sight --help` documents it.
     pub fn exit_code(self) -> u8 {
         match self {
-            Kind::Usage => 2,
-            Kind::Config => 3,
-            Kind::Input => 4,
-            Kind::Device | Kind::OtherKind => 5,
-            Kind::Io => 6,
-            Kind::Unfit => 7,
-            Kind::Command(code) => code,
+            FailureKind::Usage => 2,
+            FailureKind::Config => 3,
+            FailureKind::Input => 4,
+            FailureKind::Device | FailureKind::OtherKind => 5,
+            FailureKind::Io => 6,
+            FailureKind::Unfit => 7,
+            FailureKind::Command(code) => code,
         }
     }
 }
@@ -59,7 +59,7 @@ impl Kind {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Error {
-    kind: Kind,
+    kind: FailureKind,
     problem: String,
     file: Option<PathBuf>,
     line: Option<usize>,
@@ -68,48 +68,48 @@ pub struct Error {
 }
 
 impl Error {
-    fn new(kind: Kind, problem: impl Into<String>) -> Self {
+    fn new(kind: FailureKind, problem: impl Into<String>) -> Self {
         Error { kind, problem: problem.into(), file: None, line: None, expected: None, help: None }
     }
 
     /// A contradiction or an unknown name on the command line.
     pub fn usage(problem: impl Into<String>) -> Self {
-        Self::new(Kind::Usage, problem)
+        Self::new(FailureKind::Usage, problem)
     }
 
     /// A bad section, key or value in the configuration.
     pub fn config(problem: impl Into<String>) -> Self {
-        Self::new(Kind::Config, problem)
+        Self::new(FailureKind::Config, problem)
     }
 
     /// An input file with unusable content.
     pub fn input(problem: impl Into<String>) -> Self {
-        Self::new(Kind::Input, problem)
+        Self::new(FailureKind::Input, problem)
     }
 
     /// A device that cannot do the requested work.
     pub fn device(problem: impl Into<String>) -> Self {
-        Self::new(Kind::Device, problem)
+        Self::new(FailureKind::Device, problem)
     }
 
     /// A device of another kind than that of the results that its own would be compared with.
     pub fn other_kind(problem: impl Into<String>) -> Self {
-        Self::new(Kind::OtherKind, problem)
+        Self::new(FailureKind::OtherKind, problem)
     }
 
     /// A step that may not fit, where only one that fits was wanted.
     pub fn unfit(problem: impl Into<String>) -> Self {
-        Self::new(Kind::Unfit, problem)
+        Self::new(FailureKind::Unfit, problem)
     }
 
     /// A user's own command that failed with this exit code, which becomes ours.
     pub fn command(code: u8, problem: impl Into<String>) -> Self {
-        Self::new(Kind::Command(code), problem)
+        Self::new(FailureKind::Command(code), problem)
     }
 
     /// A failed read or write; the operating system's own words are kept.
     pub fn io(path: impl AsRef<Path>, doing: &str, cause: &std::io::Error) -> Self {
-        Self::new(Kind::Io, format!("cannot {doing}: {cause}")).file(path)
+        Self::new(FailureKind::Io, format!("cannot {doing}: {cause}")).file(path)
     }
 
     /// The path that the message begins with.
@@ -122,7 +122,7 @@ impl Error {
     /// The same error as one about `subject`, with the path that it began with inside the sentence.
     #[must_use]
     pub fn about(self, subject: &str) -> Self {
-        let file = self.file.map_or(String::new(), |file| format!("{}: ", shown(file)));
+        let file = self.file.map_or(String::new(), |file| format!("{}: ", display_path(file)));
         let problem = match self.line {
             Some(line) => format!("{subject}: {file}line {line}: {}", self.problem),
             None => format!("{subject}: {file}{}", self.problem),
@@ -171,15 +171,15 @@ impl Error {
 
     /// The same error found in a configuration: wrong usage on a command line is a wrong value there.
     #[must_use]
-    pub fn configured(self) -> Self {
-        let kind = if self.kind == Kind::Usage { Kind::Config } else { self.kind };
+    pub fn as_config_error(self) -> Self {
+        let kind = if self.kind == FailureKind::Usage { FailureKind::Config } else { self.kind };
         Error { kind, ..self }
     }
 
     /// The same error found on the command line: a wrong value in a configuration is wrong usage there.
     #[must_use]
-    pub fn typed(self) -> Self {
-        let kind = if self.kind == Kind::Config { Kind::Usage } else { self.kind };
+    pub fn as_usage_error(self) -> Self {
+        let kind = if self.kind == FailureKind::Config { FailureKind::Usage } else { self.kind };
         Error { kind, ..self }
     }
 
@@ -209,7 +209,7 @@ impl Error {
     }
 
     /// The sort of failure.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FailureKind {
         self.kind
     }
 }
@@ -217,7 +217,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(file) = &self.file {
-            write!(f, "{}:", shown(file))?;
+            write!(f, "{}:", display_path(file))?;
             if let Some(line) = self.line {
                 write!(f, "{line}:")?;
             }

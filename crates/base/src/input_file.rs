@@ -44,7 +44,7 @@ pub fn bytes(file: &Path, doing: &str) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`bytes`], and bytes that are no UTF-8.
 pub fn text(file: &Path, doing: &str) -> Result<String> {
-    decoded(bytes(file, doing)?, file, doing)
+    decode_text(bytes(file, doing)?, file, doing)
 }
 
 /// The text of a table of comma-separated values. The `csv` reader counts the end of a line of Windows to the next one: here lines
@@ -60,7 +60,7 @@ pub fn table(file: &Path, doing: &str) -> Result<String> {
 ///
 /// # Errors
 /// Bytes that are no UTF-8.
-pub fn decoded(bytes: Vec<u8>, file: &Path, doing: &str) -> Result<String> {
+pub fn decode_text(bytes: Vec<u8>, file: &Path, doing: &str) -> Result<String> {
     let text = String::from_utf8(bytes).map_err(|cause| {
         let at = cause.utf8_error().valid_up_to();
         Error::input(format!("cannot {doing}: byte {at} is not UTF-8")).file(file).expected("text in UTF-8")

@@ -75,7 +75,7 @@ pub fn is_same(one: &Path, other: &Path) -> bool {
 /// # Errors
 /// A file of others, unless `overwrite`; one that cannot be read.
 pub fn check_contents(file: &Path, contents: impl AsRef<[u8]>, overwrite: bool) -> Result<()> {
-    check(file, overwrite, |old| Mark::of(old).is_alike(&Mark::of(contents.as_ref())))
+    check(file, overwrite, |old| FileMark::read(old).is_alike(&FileMark::read(contents.as_ref())))
 }
 
 /// Refuses to replace a file that is not empty, unless `is_ours` recognises it.
@@ -88,7 +88,7 @@ pub fn check(file: &Path, overwrite: bool, is_ours: impl FnOnce(File) -> bool) -
     }
     let problem = "a file that this command did not write would be replaced";
     let error = Error::usage(problem).help("choose another place, or replace it (--overwrite, or overwrite = True)");
-    Err(error.file(atomic_write::named(file)))
+    Err(error.file(atomic_write::display_name(file)))
 }
 
 /// Checks the files of these names in a folder. Where `is_ours`, another file there shows that all are ours; pages are still checked one by one.
@@ -104,7 +104,7 @@ pub fn check_folder<Name: AsRef<Path>>(
     let files = names.into_iter().map(|name| folder.join(name));
     files.into_iter().try_for_each(|file: PathBuf| {
         let is_page = file.extension().is_some_and(|ending| ending == "html");
-        check(&file, overwrite, |old| is_ours && (!is_page || Mark::of(old) == Mark::Page))
+        check(&file, overwrite, |old| is_ours && (!is_page || FileMark::read(old) == FileMark::Page))
     })
 }
 
@@ -115,7 +115,7 @@ fn is_in_the_way(file: &Path) -> bool {
 
 /// What identifies a text as one that the program wrote.
 #[derive(Debug, PartialEq)]
-enum Mark {
+enum FileMark {
     /// A page with the generator.
     Page,
     /// JSON that names the program in its format.
@@ -128,35 +128,42 @@ enum Mark {
     None,
 }
 
-impl Mark {
-    fn of(text: impl Read) -> Self {
+impl FileMark {
+    fn read(text: impl Read) -> Self {
         let mut text = BufReader::new(text);
         match text.fill_buf().ok().and_then(|start| start.first().copied()) {
-            Some(b'<') if is_page(text.by_ref()) => Mark::Page,
-            Some(b'{') => serde_json::from_reader(text).map_or(Mark::None, Mark::of_object),
-            Some(b'[') => serde_json::from_reader(text).map_or(Mark::None, |all: Vec<BTreeMap<String, IgnoredAny>>| {
-                Mark::Fields(all.into_iter().flat_map(BTreeMap::into_keys).collect())
-            }),
-            Some(b'<') | None => Mark::None,
-            Some(_) => Mark::Table(columns(text)),
+            Some(b'<') if is_page(text.by_ref()) => FileMark::Page,
+            Some(b'{') => serde_json::from_reader(text).map_or(FileMark::None, FileMark::of_object),
+            Some(b'[') => {
+                serde_json::from_reader(text).map_or(FileMark::None, |all: Vec<BTreeMap<String, IgnoredAny>>| {
+                    FileMark::Fields(all.into_iter().flat_map(BTreeMap::into_keys).collect())
+                })
+            }
+            Some(b'<') | None => FileMark::None,
+            Some(_) => FileMark::Table(columns(text)),
         }
     }
 
     fn of_object(object: Map<String, Value>) -> Self {
         match object.get("format") {
-            Some(Value::String(format)) if format.starts_with(PROGRAM) => Mark::Format,
-            Some(Value::String(_)) => Mark::None,
-            _ => Mark::Fields(object.into_iter().map(|(field, _)| field).collect()),
+            Some(Value::String(format)) if format.starts_with(PROGRAM) => FileMark::Format,
+            Some(Value::String(_)) => FileMark::None,
+            _ => FileMark::Fields(object.into_iter().map(|(field, _)| field).collect()),
         }
     }
 
     /// Whether both are of the same kind. Versions and settings add and leave out fields of JSON. A table must have the same columns,
     /// because measurements that people write share most columns with predictions.
-    fn is_alike(&self, other: &Mark) -> bool {
+    fn is_alike(&self, other: &FileMark) -> bool {
         match (self, other) {
-            (Mark::Fields(one), Mark::Fields(other)) => 2 * one.intersection(other).count() > one.union(other).count(),
-            (Mark::None, Mark::Page | Mark::Format | Mark::Fields(_) | Mark::Table(_) | Mark::None) => false,
-            (Mark::Page | Mark::Format | Mark::Fields(_) | Mark::Table(_), _) => self == other,
+            (FileMark::Fields(one), FileMark::Fields(other)) => {
+                2 * one.intersection(other).count() > one.union(other).count()
+            }
+            (
+                FileMark::None,
+                FileMark::Page | FileMark::Format | FileMark::Fields(_) | FileMark::Table(_) | FileMark::None,
+            ) => false,
+            (FileMark::Page | FileMark::Format | FileMark::Fields(_) | FileMark::Table(_), _) => self == other,
         }
     }
 }

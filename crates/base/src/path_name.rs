@@ -13,7 +13,7 @@ const LONGEST: usize = 400;
 /// assert_eq!(shown("nets/new\nnet\u{200b}.onnx"), r"nets/new\nnet\u{200b}.onnx");
 /// assert_eq!(shown("x".repeat(900_000)).chars().count(), 401);
 /// ```
-pub fn shown(path: impl AsRef<Path>) -> String {
+pub fn display_path(path: impl AsRef<Path>) -> String {
     let text = path.as_ref().to_string_lossy();
     let count = text.chars().count();
     let text = match count > LONGEST {

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const HELD: &str = "wait until it has ended, or choose another folder (out)";
 
 /// What a verb may write into a folder.
-pub struct Results {
+pub struct ResultNames {
     /// The file that identifies a folder as one of these results.
     pub mark: &'static str,
     /// The prefix of folders with files that have not been moved to their places.
@@ -32,9 +32,9 @@ pub struct Results {
     pub names: Vec<String>,
 }
 
-impl Results {
+impl ResultNames {
     /// Whether a file with the name of the mark was written by this verb.
-    fn wrote(&self, file: &Path) -> bool {
+    fn is_written_by(&self, file: &Path) -> bool {
         let read = fs::File::open(file).ok().and_then(|file| serde_json::from_reader(BufReader::new(file)).ok());
         read.is_some_and(|object: Map<String, Value>| {
             let format = object.get("format").and_then(Value::as_u64).unwrap_or(0);
@@ -47,7 +47,7 @@ impl Results {
 /// Files to write into a folder.
 pub struct ResultFiles {
     out: PathBuf,
-    results: Results,
+    results: ResultNames,
     files: Vec<(String, Vec<u8>)>,
 }
 
@@ -56,7 +56,7 @@ impl ResultFiles {
     ///
     /// # Errors
     /// A folder in which a file would be replaced that is an input, or that is not from earlier results.
-    pub fn new<'a>(out: &Path, results: Results, mut inputs: impl Iterator<Item = &'a Path>) -> Result<Self> {
+    pub fn new<'a>(out: &Path, results: ResultNames, mut inputs: impl Iterator<Item = &'a Path>) -> Result<Self> {
         let files: Vec<PathBuf> = results.names.iter().map(|name| out.join(name)).collect();
         let replaced: Vec<&PathBuf> = files.iter().filter(|file| file.exists()).collect();
         let refused = |what: &str, file: &Path| Err(Error::usage(what).file(file).help("choose another folder (out)"));
@@ -69,7 +69,7 @@ impl ResultFiles {
         if let Some(other) = files.iter().find(is_other) {
             return refused("a link, a folder or a device is in the place of a result", other);
         }
-        let ours = !replaced.is_empty() && results.wrote(&out.join(results.mark));
+        let ours = !replaced.is_empty() && results.is_written_by(&out.join(results.mark));
         // No verb with such a folder replaces files of others.
         overwrite::check_folder(out, &results.names, ours, false)
             .map_err(|error| error.help("choose another folder (out)"))?;
@@ -81,7 +81,7 @@ impl ResultFiles {
         self.out.join(name)
     }
 
-    /// Adds a file, which [`ResultFiles::place`] writes.
+    /// Adds a file, which [`ResultFiles::write_all`] writes.
     pub fn add(&mut self, name: impl Into<String>, contents: impl Into<Vec<u8>>) {
         self.files.push((name.into(), contents.into()));
     }
@@ -91,13 +91,13 @@ impl ResultFiles {
     ///
     /// # Errors
     /// An I/O error; earlier files are then unchanged unless moving had begun.
-    pub fn place(self) -> Result<()> {
+    pub fn write_all(self) -> Result<()> {
         let (out, mark) = (&self.out, self.results.mark);
         let failed = |doing: &'static str| move |cause: io::Error| Error::io(out, doing, &cause);
         fs::create_dir_all(out).map_err(failed("make this folder"))?;
         // Of two programs at the same time, the later one replaces all files of the other.
         let _held = lock_folder(out, PATIENCE, HELD)?;
-        let fresh = TemporaryFolder::named(self.results.unfinished, out)?;
+        let fresh = TemporaryFolder::with_prefix(self.results.unfinished, out)?;
         for (name, contents) in &self.files {
             make_parent(&fresh.path().join(name))?;
             make_parent(&out.join(name))?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Errors of predictions relative to measurements; percentages as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Scores {
+pub struct ErrorScores {
     /// Pairs compared.
     pub rows: usize,
     /// Mean absolute percentage error.
@@ -27,20 +27,20 @@ pub struct Scores {
     pub bias: f64,
 }
 
-impl Scores {
+impl ErrorScores {
     /// The scores of as many predictions as measured values, none of which is 0; none for no rows.
     ///
     /// ```
-    /// use perf4sight_base::stats::Scores;
+    /// use perf4sight_base::stats::ErrorScores;
     /// // Errors of +5 %, -20 %, +2 %.
-    /// let scores = Scores::of(&[200.0, 50.0, 100.0], &[210.0, 40.0, 102.0]).unwrap();
+    /// let scores = ErrorScores::compute(&[200.0, 50.0, 100.0], &[210.0, 40.0, 102.0]).unwrap();
     /// assert_eq!((scores.rows, scores.mape, scores.median, scores.p90), (3, 9.0, 5.0, 17.0));
     /// assert_eq!(scores.bias, -13.0 / 3.0);
     /// ```
-    pub fn of(measured: &[f64], predicted: &[f64]) -> Option<Scores> {
+    pub fn compute(measured: &[f64], predicted: &[f64]) -> Option<ErrorScores> {
         let signed = relative_errors(measured, predicted);
         let errors: Vec<f64> = signed.iter().map(|error| error.abs()).collect();
-        (!errors.is_empty()).then(|| Scores {
+        (!errors.is_empty()).then(|| ErrorScores {
             rows: errors.len(),
             mape: mean(&errors),
             median: median(&errors),
@@ -56,16 +56,16 @@ impl Scores {
     /// The means of several groups' scores, every group weighing the same however many rows it has; none for no groups.
     ///
     /// ```
-    /// use perf4sight_base::stats::Scores;
+    /// use perf4sight_base::stats::ErrorScores;
     /// // Errors of +10 %, +10 %, +10 % in one group, -50 % in the other: 20 % over rows, 30 % over groups.
-    /// let groups = [Scores::of(&[10.0; 3], &[11.0; 3]), Scores::of(&[10.0], &[5.0])].map(Option::unwrap);
-    /// let scores = Scores::over_groups(&groups).unwrap();
+    /// let groups = [ErrorScores::compute(&[10.0; 3], &[11.0; 3]), ErrorScores::compute(&[10.0], &[5.0])].map(Option::unwrap);
+    /// let scores = ErrorScores::over_groups(&groups).unwrap();
     /// assert_eq!((scores.rows, scores.mape, scores.bias, scores.within_10), (4, 30.0, -20.0, 50.0));
     /// ```
-    pub fn over_groups(groups: &[Scores]) -> Option<Scores> {
-        let over = |of: fn(&Scores) -> f64| mean(&groups.iter().map(of).collect::<Vec<f64>>());
+    pub fn over_groups(groups: &[ErrorScores]) -> Option<ErrorScores> {
+        let over = |of: fn(&ErrorScores) -> f64| mean(&groups.iter().map(of).collect::<Vec<f64>>());
         let spearman: Vec<f64> = groups.iter().filter_map(|scores| scores.spearman).collect();
-        (!groups.is_empty()).then(|| Scores {
+        (!groups.is_empty()).then(|| ErrorScores {
             rows: groups.iter().map(|scores| scores.rows).sum(),
             mape: over(|scores| scores.mape),
             median: over(|scores| scores.median),
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn nothing_has_no_statistics() {
-        assert!(Scores::of(&[], &[]).is_none() && median(&[]).is_nan() && share_within(&[], 5.0).is_nan());
+        assert!(ErrorScores::compute(&[], &[]).is_none() && median(&[]).is_nan() && share_within(&[], 5.0).is_nan());
         assert_eq!(percentile(&[7.0], 90.0), 7.0);
     }
 }

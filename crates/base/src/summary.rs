@@ -5,7 +5,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Summary statistics of several values of one number.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Summary {
+pub struct ValueSummary {
     /// How many values there were; one at least.
     pub count: usize,
     /// Arithmetic mean of the values.
@@ -22,29 +22,29 @@ pub struct Summary {
 /// The probability that an interval misses, or any of a comparison's.
 pub const MISSES: f64 = 0.05;
 
-impl Summary {
+impl ValueSummary {
     /// Of some values; none of none, and of values that are no numbers.
     ///
     /// ```
     /// // Mean 3, deviations -1 and 1: a standard deviation of the root of 2, over the root of 2; t of one degree of freedom is 12.706.
-    /// let summary = perf4sight_base::summary::Summary::of(&[2.0, 4.0]).unwrap();
+    /// let summary = perf4sight_base::summary::ValueSummary::compute(&[2.0, 4.0]).unwrap();
     /// assert_eq!((summary.mean, summary.median), (3.0, 3.0));
     /// assert!((summary.interval.unwrap()[1] - 3.0 - 12.706).abs() < 1e-3);
     /// ```
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub fn compute(values: &[f64]) -> Option<Self> {
         if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
             return None;
         }
         let (count, mean) = (values.len(), mean(values));
         let squares = squares(values, mean);
         let spread = (count > 1).then(|| (squares / (count - 1) as f64).sqrt());
-        let interval = Spread::of_mean(values, mean).and_then(|sure| {
+        let interval = MeanUncertainty::of_mean(values, mean).and_then(|sure| {
             let half = quantile(sure.freedom, MISSES)? * sure.square.sqrt();
             // Values that are never negative have no mean below zero.
             let lowest = if values.iter().all(|value| *value >= 0.0) { 0.0 } else { f64::NEG_INFINITY };
             Some([(mean - half).max(lowest), mean + half])
         });
-        Some(Summary { count, mean, median: stats::median(values), spread, interval })
+        Some(ValueSummary { count, mean, median: stats::median(values), spread, interval })
     }
 }
 
@@ -78,7 +78,7 @@ pub fn quantile(freedom: f64, misses: f64) -> Option<f64> {
 
 /// The uncertainty of a mean.
 #[derive(Clone, Copy)]
-pub struct Spread {
+pub struct MeanUncertainty {
     /// The square of its standard deviation.
     pub square: f64,
     /// Degrees of freedom: the effective number of values, less one.
@@ -92,7 +92,7 @@ pub struct Spread {
 const FREEDOM: f64 = 4.0;
 const LEAST: f64 = 1.5;
 
-impl Spread {
+impl MeanUncertainty {
     /// Of the mean of these; none of a single one. With a correlation `r` of neighbours, the mean of `n` values is as
     /// certain as that of `n / f` independent ones, `f` being `(1 + r) / (1 - r)` (Zwiers and von Storch, Journal of
     /// Climate 8, 1995). The correlation also makes the values differ less among each other: the expected square of the
@@ -100,7 +100,7 @@ impl Spread {
     pub fn of_mean(values: &[f64], mean: f64) -> Option<Self> {
         let (count, squares) = (values.len() as f64, squares(values, mean));
         if values.len() < 2 || squares == 0.0 {
-            return (values.len() > 1).then_some(Spread { square: 0.0, freedom: count - 1.0 });
+            return (values.len() > 1).then_some(MeanUncertainty { square: 0.0, freedom: count - 1.0 });
         }
         let together: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
         // With few values the estimate is too small, by (1 + 4 r) / n (Kendall, Biometrika 41, 1954).
@@ -108,15 +108,15 @@ impl Spread {
         let correlation = (found + (1.0 + 4.0 * found) / count).clamp(0.0, 0.99);
         let factor = ((1.0 + correlation) / (1.0 - correlation)).min(count / LEAST);
         let freedom = (count / factor - 1.0).max(FREEDOM.min(count - 1.0));
-        Some(Spread { square: squares / count * factor / (count - factor), freedom })
+        Some(MeanUncertainty { square: squares / count * factor / (count - factor), freedom })
     }
 
     /// Of the sum or the difference of two, or of one that varies in two ways (Welch-Satterthwaite).
-    pub fn and(self, other: Self) -> Self {
+    pub fn plus(self, other: Self) -> Self {
         let square = self.square + other.square;
         let parts: f64 = [self, other].iter().map(|one| one.square.powi(2) / one.freedom).sum();
         let freedom = if parts > 0.0 { square.powi(2) / parts } else { self.freedom };
-        Spread { square, freedom }
+        MeanUncertainty { square, freedom }
     }
 }
 
@@ -130,13 +130,13 @@ mod tests {
         for values in
             [vec![0.1; 7], vec![0.3, 0.1 + 0.2, 0.3], vec![100.0 * (1.0 / 3.0), 100.0 / 3.0, 100.0 * (2.0 / 6.0)]]
         {
-            let summary = Summary::of(&values).unwrap();
+            let summary = ValueSummary::compute(&values).unwrap();
             assert_eq!((summary.mean, summary.spread), (values[0], Some(0.0)), "{values:?}");
             assert!(summary.spread.unwrap().is_sign_positive());
             assert_eq!(summary.interval, Some([values[0]; 2]));
         }
         // A nanosecond of a second is none of it.
-        assert!(Summary::of(&[1.0, 1.0 + 1e-9]).unwrap().spread.unwrap() > 0.0);
+        assert!(ValueSummary::compute(&[1.0, 1.0 + 1e-9]).unwrap().spread.unwrap() > 0.0);
     }
 
     /// Runs in which each iteration keeps nearly all of the one before: the mean of many more is zero. With as many values as there are
@@ -160,7 +160,7 @@ mod tests {
                 };
                 (0..100).for_each(|_| _ = next());
                 let values: Vec<f64> = (0..100).map(|_| next()).collect();
-                let [low, high] = Summary::of(&values).unwrap().interval.unwrap();
+                let [low, high] = ValueSummary::compute(&values).unwrap().interval.unwrap();
                 low <= 0.0 && high >= 0.0
             };
             let share = (0..1000).filter(|_| holds()).count() as f64 / 1000.0;
@@ -173,7 +173,7 @@ mod tests {
     /// degrees of freedom, of which t is 3.182.
     #[test]
     fn short_series_do_not_tell_how_alike_neighbours_are() {
-        let [low, high] = Summary::of(&[1.0, 2.0, 4.0, 5.0]).unwrap().interval.unwrap();
+        let [low, high] = ValueSummary::compute(&[1.0, 2.0, 4.0, 5.0]).unwrap().interval.unwrap();
         assert_eq!(low, 0.0);
         assert!((high - 3.0 - 3.182_446 * 5f64.sqrt()).abs() < 1e-4, "{high}");
     }

@@ -21,16 +21,16 @@ const MARK: &str = ".perf4sight-temporary";
 
 /// A folder that is removed when it is dropped, or by the next program.
 #[derive(Debug)]
-pub struct TemporaryFolder(Arc<Held>);
+pub struct TemporaryFolder(Arc<LockedFolder>);
 
 #[derive(Debug)]
-struct Held {
+struct LockedFolder {
     folder: PathBuf,
     handle: File,
 }
 
 /// All of this process, for an exit that runs no destructors.
-static HELD: Mutex<Vec<Weak<Held>>> = Mutex::new(Vec::new());
+static HELD: Mutex<Vec<Weak<LockedFolder>>> = Mutex::new(Vec::new());
 
 impl TemporaryFolder {
     /// A new folder in `parent`; abandoned ones there are removed.
@@ -38,18 +38,18 @@ impl TemporaryFolder {
     /// # Errors
     /// When it cannot be created.
     pub fn new(parent: &Path) -> Result<Self> {
-        Self::named(PREFIX, parent)
+        Self::with_prefix(PREFIX, parent)
     }
 
     /// The same with another prefix.
     ///
     /// # Errors
     /// When it cannot be created.
-    pub fn named(prefix: &str, parent: &Path) -> Result<Self> {
+    pub fn with_prefix(prefix: &str, parent: &Path) -> Result<Self> {
         sweep(prefix, parent);
         let (folder, handle) = make(prefix, parent)
             .map_err(|cause| Error::io(parent, "make a folder here", &cause).help("make room or permit writing"))?;
-        let held = Arc::new(Held { folder, handle });
+        let held = Arc::new(LockedFolder { folder, handle });
         let mut all = HELD.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|held| held.strong_count() > 0);
         all.push(Arc::downgrade(&held));
@@ -70,7 +70,7 @@ pub fn remove_all() {
     }
 }
 
-impl Drop for Held {
+impl Drop for LockedFolder {
     fn drop(&mut self) {
         // A folder that cannot be removed now is left to the next program.
         let _ = remove(&self.folder, &self.handle);

@@ -137,13 +137,13 @@ impl fmt::Display for Milliseconds {
             v if v >= 100.0 => write!(f, "{:.0} ms", self.0),
             v if v >= 10.0 => write!(f, "{:.1} ms", self.0),
             v if v >= 1.0 => write!(f, "{:.2} ms", self.0),
-            _ => write!(f, "{} ms", rounded(self.0, 3)),
+            _ => write!(f, "{} ms", round_text(self.0, 3)),
         }
     }
 }
 
 /// A number with so many decimals, and without a sign where that leaves nothing of it.
-fn rounded(number: f64, decimals: usize) -> String {
+fn round_text(number: f64, decimals: usize) -> String {
     let text = format!("{number:.decimals$}");
     match text.strip_prefix('-') {
         Some(zero) if zero.bytes().all(|digit| matches!(digit, b'0' | b'.')) => zero.to_owned(),
@@ -165,7 +165,7 @@ impl fmt::Display for Bytes {
 
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} %", rounded(self.0, 1))
+        write!(f, "{} %", round_text(self.0, 1))
     }
 }
 
@@ -175,7 +175,7 @@ impl fmt::Display for Percent {
 /// use perf4sight_base::units::counted;
 /// assert_eq!((counted(1, "thread"), counted(4, "thread")), ("1 thread".to_owned(), "4 threads".to_owned()));
 /// ```
-pub fn counted(count: u64, one: &str) -> String {
+pub fn count_text(count: u64, one: &str) -> String {
     match count {
         1 => format!("1 {one}"),
         count => format!("{count} {one}s"),
@@ -189,7 +189,7 @@ pub fn counted(count: u64, one: &str) -> String {
 /// assert_eq!(listed(["a", "b", "c"], 2), "a, b and 1 more");
 /// assert_eq!(listed(["a", "b"], 2), "a, b");
 /// ```
-pub fn listed<T: ToString>(names: impl IntoIterator<Item = T>, most: usize) -> String {
+pub fn list_text<T: ToString>(names: impl IntoIterator<Item = T>, most: usize) -> String {
     let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
     match names.len().checked_sub(most) {
         Some(more @ 1..) => format!("{} and {more} more", names[..most].join(", ")),
@@ -204,7 +204,7 @@ pub fn listed<T: ToString>(names: impl IntoIterator<Item = T>, most: usize) -> S
 /// assert_eq!(grouped(25_557_032), "25,557,032");
 /// assert_eq!(grouped(7), "7");
 /// ```
-pub fn grouped(count: u64) -> String {
+pub fn grouped_digits(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {

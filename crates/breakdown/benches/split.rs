@@ -1,8 +1,8 @@
 //! Dividing a trace of a million events, which should take about a second: `cargo bench -p perf4sight-breakdown`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use perf4sight_breakdown::{Breakdown, Options, Stacks, lanes, work_costs};
-use perf4sight_traces::{Category, Ranked};
+use perf4sight_breakdown::{Breakdown, BreakdownOptions, CallStacks, lanes, work_costs};
+use perf4sight_traces::{EventCategory, RankTrace};
 use std::hint::black_box;
 
 #[allow(dead_code)] // tests use all of it
@@ -15,7 +15,7 @@ const ITERATIONS: i64 = 100;
 const GROUPS: i64 = 1000;
 
 /// Steps of functions of Python that call operators that launch kernels; half of it is a backward pass on another thread.
-fn million() -> Ranked {
+fn million() -> RankTrace {
     let mut trace = invented::Invented::default();
     let (main, autograd) = (invented::Invented::MAIN, [9, 10]);
     for iteration in 0..ITERATIONS {
@@ -49,21 +49,24 @@ fn split(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("split");
     group.sample_size(10).throughput(Throughput::Elements(events as u64));
     group.bench_function(format!("{events} events into {ITERATIONS} iterations"), |bench| {
-        bench.iter(|| Breakdown::of(black_box(&ranks), &Options::default()).expect("it has steps"))
+        bench.iter(|| Breakdown::from_traces(black_box(&ranks), &BreakdownOptions::default()).expect("it has steps"))
     });
-    let rank = &Breakdown::of(&ranks, &Options::default()).expect("it has steps").ranks[0];
+    let rank = &Breakdown::from_traces(&ranks, &BreakdownOptions::default()).expect("it has steps").ranks[0];
     group.bench_function("stacks, the longest, and the lanes of an iteration", |bench| {
         bench.iter(|| {
             let trace = &black_box(&ranks)[0].trace;
-            let stacks = Stacks::of(trace, rank);
-            let costs = [Category::Python, Category::Operator, Category::Runtime].map(|kind| stacks.costs(kind).len());
+            let stacks = CallStacks::from_trace(trace, rank);
+            let costs = [EventCategory::Python, EventCategory::Operator, EventCategory::Runtime]
+                .map(|kind| stacks.costs(kind).len());
             (costs, work_costs(trace, rank).len(), lanes(trace, rank, &rank.iterations[0]).len())
         })
     });
     let mut unmarked = ranks.clone();
-    unmarked[0].trace.events.retain(|event| event.category != Category::Annotation);
+    unmarked[0].trace.events.retain(|event| event.category != EventCategory::Annotation);
     group.bench_function("the same without marks, by what repeats", |bench| {
-        bench.iter(|| Breakdown::of(black_box(&unmarked), &Options::default()).expect("no name is asked for"))
+        bench.iter(|| {
+            Breakdown::from_traces(black_box(&unmarked), &BreakdownOptions::default()).expect("no name is asked for")
+        })
     });
     group.finish();
 }

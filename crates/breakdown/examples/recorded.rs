@@ -4,9 +4,9 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, median};
-use perf4sight_breakdown::{Breakdown, Options, RankBreakdown};
-use perf4sight_record::{Overhead, Recording};
-use perf4sight_traces::{Category, Trace};
+use perf4sight_breakdown::{Breakdown, BreakdownOptions, RankBreakdown};
+use perf4sight_record::{Recording, RecordingOverhead};
+use perf4sight_traces::{EventCategory, Trace};
 use std::path::Path;
 
 fn main() -> Result<()> {
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
 struct Recorded {
     trace: Trace,
     rank: RankBreakdown,
-    overhead: Overhead,
+    overhead: RecordingOverhead,
     /// Nanoseconds by which ranges are longer than what was timed in them, in the median.
     untimed: f64,
     recording: Recording,
@@ -48,7 +48,7 @@ impl Recorded {
     fn read(folder: &Path) -> Result<Self> {
         let nothing = || Error::input("has no iterations with and without recording").file(folder);
         let mut ranks = perf4sight_traces::read_ranks(&[folder.to_path_buf()])?;
-        let mut rank = Breakdown::of(&ranks, &Options::default())?.ranks.pop().ok_or_else(nothing)?;
+        let mut rank = Breakdown::from_traces(&ranks, &BreakdownOptions::default())?.ranks.pop().ok_or_else(nothing)?;
         let trace = ranks.pop().ok_or_else(nothing)?.trace;
         let recording = Recording::next_to(&trace.file)?.ok_or_else(nothing)?;
         rank.correct(&trace, Some(&recording));
@@ -98,16 +98,20 @@ impl Recorded {
         let mut durations: [Vec<i64>; 4] = Default::default();
         for event in of_iterations {
             let kind = match event.category {
-                Category::Operator => 0,
-                Category::Annotation => 1,
-                Category::Python if self.trace.name(event).starts_with('<') => 3,
-                Category::Python => 2,
+                EventCategory::Operator => 0,
+                EventCategory::Annotation => 1,
+                EventCategory::Python if self.trace.name(event).starts_with('<') => 3,
+                EventCategory::Python => 2,
                 // Of GPUs, or notes of the profiler: the five programs make none.
-                Category::Runtime | Category::Kernel | Category::Copy | Category::Set | Category::DeviceAnnotation => {
+                EventCategory::Runtime
+                | EventCategory::Kernel
+                | EventCategory::Copy
+                | EventCategory::Set
+                | EventCategory::DeviceAnnotation => {
                     continue;
                 }
-                Category::Synchronisation | Category::Overhead | Category::ForwardBackward => continue,
-                Category::Launch | Category::Other => continue,
+                EventCategory::Synchronisation | EventCategory::Overhead | EventCategory::ForwardBackward => continue,
+                EventCategory::Launch | EventCategory::Other => continue,
             };
             durations[kind].push(event.end() - event.start);
         }

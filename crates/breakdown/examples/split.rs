@@ -1,15 +1,17 @@
 //! Divides the iterations of traces and says how long that took:
 //! `cargo run --release -p perf4sight-breakdown --example split -- trace.json.gz`.
 
-use perf4sight_breakdown::{Breakdown, Idle, Iteration, Metric, Options, RankBreakdown, Sets, TimeCategory, Work};
-use perf4sight_traces::Names;
+use perf4sight_breakdown::{
+    Breakdown, BreakdownOptions, GpuWork, IdleCause, Iteration, Metric, RankBreakdown, TimeCategory, TimeSets,
+};
+use perf4sight_traces::NameTable;
 use std::time::Instant;
 
 fn main() -> Result<(), perf4sight_base::error::Error> {
     for file in std::env::args().skip(1) {
         let ranks = perf4sight_traces::read_ranks(&[file.clone().into()])?;
         let begin = Instant::now();
-        let mut breakdown = Breakdown::of(&ranks, &Options::default())?;
+        let mut breakdown = Breakdown::from_traces(&ranks, &BreakdownOptions::default())?;
         let seconds = begin.elapsed().as_secs_f64();
         let events: usize = ranks.iter().map(|ranked| ranked.trace.events.len()).sum();
         println!("{file}: {events} events in {seconds:.3} s {:?}", breakdown.warnings);
@@ -21,7 +23,7 @@ fn main() -> Result<(), perf4sight_base::error::Error> {
     Ok(())
 }
 
-fn show(rank: &RankBreakdown, names: &Names) {
+fn show(rank: &RankBreakdown, names: &NameTable) {
     println!(
         "  rank {} by {:?}, {:?}, {:?}",
         rank.rank,
@@ -40,14 +42,15 @@ fn show(rank: &RankBreakdown, names: &Names) {
             println!("      {}: {:.3}", operation.label(names), milliseconds(sets.total()));
         }
         if let Some(idle) = iteration.idle {
-            println!("      idle {:?}", Idle::ALL.map(|cause| (cause.name(), idle.get(cause).map(milliseconds))));
+            println!("      idle {:?}", IdleCause::ALL.map(|cause| (cause.name(), idle.get(cause).map(milliseconds))));
         }
-        let works = Work::ALL.map(|work| (work.name(), iteration.device.total(work), iteration.device.exposed(work)));
+        let works =
+            GpuWork::ALL.map(|work| (work.name(), iteration.device.total(work), iteration.device.exposed_time(work)));
         println!("      {works:?}");
     }
     println!("    {:?}", rank.correction.overhead);
     for category in TimeCategory::ALL {
-        let mean = |sets: &dyn Fn(&Iteration) -> Option<Sets>| {
+        let mean = |sets: &dyn Fn(&Iteration) -> Option<TimeSets>| {
             let summary = rank
                 .summary(|iteration| sets(iteration)?.category(category).map(|nanoseconds| nanoseconds as f64 / 1e6));
             summary.map(|summary| summary.mean)
@@ -56,6 +59,6 @@ fn show(rank: &RankBreakdown, names: &Names) {
         println!("    {} {:?} ms, corrected {corrected:?}", category.name(), mean(&|iteration| Some(iteration.sets)));
     }
     for metric in Metric::ALL {
-        println!("    {} {:?}", metric.name(), rank.summary(|iteration| metric.of(&iteration.sets)));
+        println!("    {} {:?}", metric.name(), rank.summary(|iteration| metric.compute(&iteration.sets)));
     }
 }

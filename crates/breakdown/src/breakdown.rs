@@ -1,16 +1,16 @@
 //! The breakdown of one run: its ranks, and their iterations.
 
 use crate::categories::TimeCategory;
-use crate::categories::recorded::Recorded;
-use crate::categories::sets::Sets;
-use crate::correction::result::{Corrected, Correction};
-use crate::gpu::device::{Device, DeviceTime};
+use crate::categories::recorded::RecordedKinds;
+use crate::categories::sets::TimeSets;
+use crate::correction::result::{BreakdownCorrection, CorrectedIteration};
+use crate::gpu::device::{DeviceTime, GpuActivity};
 use crate::gpu::idle::IdleTime;
-use crate::iterations::marks::Markers;
-use crate::operations::Operation;
-use crate::threads::{Span, Thread};
+use crate::iterations::marks::IterationMarkers;
+use crate::operations::TrainingOperation;
+use crate::threads::{ThreadSpan, ThreadTimeline};
 use perf4sight_base::stats;
-use perf4sight_base::summary::Summary;
+use perf4sight_base::summary::ValueSummary;
 use perf4sight_record::WarmUp;
 use perf4sight_traces::TrackId;
 use perf4sight_traces::intervals::Interval;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct RankPlace {
     pub rank: u32,
     /// The number of ranks, if the trace contains it.
     pub of: Option<u32>,
@@ -36,24 +36,24 @@ pub struct Breakdown {
 #[derive(Debug, Clone)]
 pub struct RankBreakdown {
     pub rank: u32,
-    pub place: Place,
+    pub place: RankPlace,
     /// The kinds of events in its trace.
-    pub recorded: Recorded,
-    pub markers: Markers,
+    pub recorded: RecordedKinds,
+    pub markers: IterationMarkers,
     pub iterations: Vec<Iteration>,
     pub warm_up: WarmUp,
     /// The thread that runs the script; none if no thread has any events.
     pub main: Option<TrackId>,
-    pub threads: Vec<Thread>,
+    pub threads: Vec<ThreadTimeline>,
     /// The state of the process at each moment as seen from its main thread; while that is blocked, other threads count
     /// instead.
-    pub timeline: Arc<Vec<Span>>,
+    pub timeline: Arc<Vec<ThreadSpan>>,
     /// The operation that the script is in at each moment, if any.
-    pub operations: Vec<(Interval, Operation)>,
+    pub operations: Vec<(Interval, TrainingOperation)>,
     /// The busy times of its accelerators.
-    pub device: Device,
+    pub device: GpuActivity,
     /// The correction from the file next to the trace ([`RankBreakdown::correct`]).
-    pub correction: Correction,
+    pub correction: BreakdownCorrection,
     /// Warnings about its trace, in sentences; see [`RankBreakdown::all_warnings`].
     pub warnings: Vec<String>,
 }
@@ -68,9 +68,9 @@ pub struct Iteration {
     pub window: Interval,
     /// The whole range of its mark: longer than the window by the recorder's own work.
     pub range: Interval,
-    pub sets: Sets,
+    pub sets: TimeSets,
     /// The same by operation; the parts add up to the whole.
-    pub operations: BTreeMap<Operation, Sets>,
+    pub operations: BTreeMap<TrainingOperation, TimeSets>,
     /// The activity of the accelerators in the window.
     pub device: DeviceTime,
     /// The idle time by cause; none if the trace has no accelerators.
@@ -81,7 +81,7 @@ pub struct Iteration {
 impl Breakdown {
     /// The iterations that count on every rank, each as its parts by rank, in order. Iterations of several ranks belong
     /// together if they have the same name and the same number of earlier iterations with that name.
-    pub fn together(&self) -> Vec<Vec<&Iteration>> {
+    pub fn iterations_on_all_ranks(&self) -> Vec<Vec<&Iteration>> {
         let Some((first, others)) = self.ranks.split_first() else { return Vec::new() };
         let others: Vec<HashMap<(&str, usize), &Iteration>> =
             others.iter().map(|rank| rank.counted_by_name().collect()).collect();
@@ -92,24 +92,28 @@ impl Breakdown {
         first.counted_by_name().filter_map(everywhere).collect()
     }
 
-    /// The number of each iteration of [`Breakdown::together`], averaged over the ranks; none if any part lacks it, or
+    /// The number of each iteration of [`Breakdown::iterations_on_all_ranks`], averaged over the ranks; none if any part lacks it, or
     /// if no iteration is on all ranks.
     pub fn values(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Vec<f64>> {
         let mean = |parts: Vec<&Iteration>| {
             let values = self.ranks.iter().zip(parts).map(|(rank, part)| number(rank, part));
             values.collect::<Option<Vec<f64>>>().map(|values| stats::mean(&values))
         };
-        self.together().into_iter().map(mean).collect::<Option<Vec<f64>>>().filter(|values| !values.is_empty())
+        self.iterations_on_all_ranks()
+            .into_iter()
+            .map(mean)
+            .collect::<Option<Vec<f64>>>()
+            .filter(|values| !values.is_empty())
     }
 
     /// The summary of a number over the iterations that count on every rank. The ranks of a run wait for each other, so
     /// each iteration is one value rather than one per rank.
-    pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
+    pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<ValueSummary> {
         self.summary_of(|_, iteration| number(iteration))
     }
 
-    pub fn summary_of(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Summary> {
-        Summary::of(&self.values(number)?)
+    pub fn summary_of(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<ValueSummary> {
+        ValueSummary::compute(&self.values(number)?)
     }
 }
 
@@ -127,22 +131,22 @@ impl RankBreakdown {
     }
 
     /// The iterations that count: all but the warm-up.
-    pub fn counted(&self) -> impl Iterator<Item = &Iteration> {
+    pub fn counted_iterations(&self) -> impl Iterator<Item = &Iteration> {
         self.iterations.iter().filter(|iteration| !iteration.warm_up)
     }
 
     /// The summary of a number over the iterations that count; none if any of them lacks it.
-    pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
+    pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<ValueSummary> {
         self.summary_of(|_, iteration| number(iteration))
     }
 
-    pub fn summary_of(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<Summary> {
-        let values = self.counted().map(|iteration| number(self, iteration));
-        Summary::of(&values.collect::<Option<Vec<f64>>>()?)
+    pub fn summary_of(&self, number: impl Fn(&RankBreakdown, &Iteration) -> Option<f64>) -> Option<ValueSummary> {
+        let values = self.counted_iterations().map(|iteration| number(self, iteration));
+        ValueSummary::compute(&values.collect::<Option<Vec<f64>>>()?)
     }
 
     /// The iteration without the overhead of the profiler; none if that is unknown.
-    pub fn corrected(&self, iteration: &Iteration) -> Option<&Corrected> {
+    pub fn corrected(&self, iteration: &Iteration) -> Option<&CorrectedIteration> {
         self.correction.iterations.get(iteration.number)
     }
 

@@ -2,12 +2,12 @@
 //! CUDA call or waiting is the innermost call, and whether a GPU is busy.
 //!
 //! ```no_run
-//! use perf4sight_breakdown::{Breakdown, TimeCategory, Metric, Options};
+//! use perf4sight_breakdown::{Breakdown, TimeCategory, Metric, BreakdownOptions};
 //!
 //! let ranks = perf4sight_traces::read_ranks(&["recording".into()])?;
-//! for rank in &Breakdown::of(&ranks, &Options::default())?.ranks {
+//! for rank in &Breakdown::from_traces(&ranks, &BreakdownOptions::default())?.ranks {
 //!     let python = rank.summary(|iteration| iteration.sets.category(TimeCategory::Python).map(|time| time as f64 / 1e6));
-//!     let speedup = rank.summary(|iteration| Metric::TheoreticalSpeedup.of(&iteration.sets));
+//!     let speedup = rank.summary(|iteration| Metric::TheoreticalSpeedup.compute(&iteration.sets));
 //!     println!("rank {}: {python:?} ms of Python, TheoreticalSpeedup {speedup:?}", rank.rank);
 //! }
 //! # Ok::<(), perf4sight_base::error::Error>(())
@@ -28,20 +28,20 @@ mod timeline;
 pub mod verb;
 mod warnings;
 
-pub use analysis::Options;
-pub use breakdown::{Breakdown, Iteration, Place, RankBreakdown};
-pub use calls::costs::{Cost, WorkCost, work_costs};
-pub use calls::stacks::{Frame, Stacks};
+pub use analysis::BreakdownOptions;
+pub use breakdown::{Breakdown, Iteration, RankBreakdown, RankPlace};
+pub use calls::costs::{CallCost, WorkCost, work_costs};
+pub use calls::stacks::{CallStacks, StackFrame};
 pub use categories::TimeCategory;
-pub use categories::metrics::{Metric, Unit};
-pub use categories::recorded::Recorded;
-pub use categories::sets::Sets;
-pub use categories::thread_state::State;
-pub use comparison::{BusierSide, Comparison, Difference, Measure, Verdict};
-pub use correction::result::{Corrected, Correction, Divided, Drift};
-pub use gpu::device::{Device, DeviceTime, Work};
-pub use gpu::idle::{Idle, IdleTime};
-pub use iterations::marks::Markers;
-pub use operations::Operation;
-pub use threads::{Span, Thread, threads};
+pub use categories::metrics::{Metric, MetricUnit};
+pub use categories::recorded::RecordedKinds;
+pub use categories::sets::TimeSets;
+pub use categories::thread_state::ThreadState;
+pub use comparison::{BusierSide, ComparedMeasure, Comparison, DifferenceVerdict, MeasureDifference};
+pub use correction::result::{BreakdownCorrection, CorrectedIteration, DividedTime, RecordingDrift};
+pub use gpu::device::{DeviceTime, GpuActivity, GpuWork};
+pub use gpu::idle::{IdleCause, IdleTime};
+pub use iterations::marks::IterationMarkers;
+pub use operations::TrainingOperation;
+pub use threads::{ThreadSpan, ThreadTimeline, threads};
 pub use timeline::{Lane, LaneContent, LaneKind, LaneSpan, lanes};

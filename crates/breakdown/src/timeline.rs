@@ -2,10 +2,10 @@
 
 use crate::breakdown::{Iteration, RankBreakdown};
 use crate::categories::TimeCategory;
-use crate::categories::recorded::Recorded;
-use crate::gpu::device::Work;
-use crate::operations::Operation;
-use crate::threads::Span;
+use crate::categories::recorded::RecordedKinds;
+use crate::gpu::device::GpuWork;
+use crate::operations::TrainingOperation;
+use crate::threads::ThreadSpan;
 use perf4sight_traces::intervals::{Interval, Timed, clipped, pieces};
 use perf4sight_traces::{NameId, Trace, TrackId};
 use std::cmp::Reverse;
@@ -20,9 +20,9 @@ pub struct Lane {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaneKind {
-    /// The category of the process, as in [`Sets`](crate::Sets).
+    /// The category of the process, as in [`TimeSets`](crate::TimeSets).
     Process,
-    /// Whether any stream is busy, as in [`Sets`](crate::Sets).
+    /// Whether any stream is busy, as in [`TimeSets`](crate::TimeSets).
     Gpu,
     Operations,
     Thread(TrackId),
@@ -48,16 +48,16 @@ impl Timed for LaneSpan {
 pub enum LaneContent {
     TimeCategory(TimeCategory),
     Busy,
-    Operation(Operation),
-    Work(Work),
+    Operation(TrainingOperation),
+    Work(GpuWork),
 }
 
 /// The rows of an iteration: category, GPU and operations, then the threads and the streams, the busiest first.
 /// Neighbouring spans of a thread's row with the same category are merged.
 pub fn lanes(trace: &Trace, rank: &RankBreakdown, iteration: &Iteration) -> Vec<Lane> {
     let window = iteration.window;
-    let unrecorded = rank.recorded.category(rank.recorded.unrecorded());
-    let thread_spans = |of: &[Span]| thread_spans(trace, of, (rank.recorded, window));
+    let unrecorded = rank.recorded.category(rank.recorded.state_without_event());
+    let thread_spans = |of: &[ThreadSpan]| thread_spans(trace, of, (rank.recorded, window));
     let gap = LaneSpan { time: window, what: LaneContent::TimeCategory(unrecorded), name: None };
     let categories = thread_spans(&rank.timeline);
     let categories = pieces(&categories, window).map(|(time, span)| LaneSpan { time, ..*span.unwrap_or(&gap) });
@@ -67,8 +67,11 @@ pub fn lanes(trace: &Trace, rank: &RankBreakdown, iteration: &Iteration) -> Vec<
         let spans = busy.map(|(time, _)| LaneSpan { time, what: LaneContent::Busy, name: None }).collect();
         lanes.push(Lane { of: LaneKind::Gpu, spans });
     }
-    let operation =
-        |(time, of): (Interval, &(_, Operation))| LaneSpan { time, what: LaneContent::Operation(of.1), name: None };
+    let operation = |(time, of): (Interval, &(_, TrainingOperation))| LaneSpan {
+        time,
+        what: LaneContent::Operation(of.1),
+        name: None,
+    };
     lanes.push(Lane { of: LaneKind::Operations, spans: clipped(&rank.operations, window).map(operation).collect() });
     let threads = rank
         .threads
@@ -90,7 +93,7 @@ fn busiest_first(mut lanes: Vec<Lane>) -> Vec<Lane> {
 }
 
 /// The spans within a window; neighbours of one category are merged.
-fn thread_spans(trace: &Trace, thread: &[Span], (recorded, window): (Recorded, Interval)) -> Vec<LaneSpan> {
+fn thread_spans(trace: &Trace, thread: &[ThreadSpan], (recorded, window): (RecordedKinds, Interval)) -> Vec<LaneSpan> {
     let mut spans: Vec<LaneSpan> = Vec::new();
     for (time, span) in clipped(thread, window) {
         let what = LaneContent::TimeCategory(recorded.category(span.state));
@@ -110,7 +113,7 @@ fn streams(trace: &Trace, (begin, end): Interval) -> Vec<Lane> {
     let mut streams: BTreeMap<TrackId, Vec<LaneSpan>> = BTreeMap::new();
     let behind = trace.events.partition_point(|event| event.start < end);
     for event in trace.events[..behind].iter().filter(|event| event.category.on_device() && event.end() > begin) {
-        let Some(work) = Work::of(trace, event) else { continue };
+        let Some(work) = GpuWork::from_event(trace, event) else { continue };
         let time = (event.start.max(begin), event.end().min(end));
         let span = LaneSpan { time, what: LaneContent::Work(work), name: Some(event.name) };
         streams.entry(event.track).or_default().push(span);

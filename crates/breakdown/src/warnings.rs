@@ -2,16 +2,16 @@
 
 use crate::breakdown::{Breakdown, RankBreakdown};
 use crate::calls::label;
-use crate::categories::recorded::{Recorded, is_cut_off};
-use crate::gpu::device::Device;
+use crate::categories::recorded::{RecordedKinds, is_cut_off};
+use crate::gpu::device::GpuActivity;
 use crate::iterations;
-use crate::iterations::marks::{self, Found, Markers};
-use crate::threads::Thread;
+use crate::iterations::marks::{self, FoundIterations, IterationMarkers};
+use crate::threads::ThreadTimeline;
 use perf4sight_base::stats::{mean, median};
-use perf4sight_base::units::{Milliseconds, counted};
+use perf4sight_base::units::{Milliseconds, count_text};
 use perf4sight_record::WarmUp;
 use perf4sight_traces::intervals::{Interval, clipped};
-use perf4sight_traces::{Ranked, Trace};
+use perf4sight_traces::{RankTrace, Trace};
 
 /// Names of doubted kernels and copies in a warning.
 const DOUBTED: usize = 4;
@@ -26,46 +26,46 @@ const LONGER: f64 = 1.5;
 const FAR: f64 = 0.1;
 
 /// The data that the warnings of a rank are derived from.
-pub(crate) struct Evidence<'a> {
+pub(crate) struct WarningEvidence<'a> {
     pub trace: &'a Trace,
-    pub found: &'a Found,
-    pub threads: &'a [Thread],
+    pub found: &'a FoundIterations,
+    pub threads: &'a [ThreadTimeline],
     pub main: Option<usize>,
-    pub recorded: Recorded,
+    pub recorded: RecordedKinds,
     /// Names of ranges that were merged into "other".
     pub merged: usize,
-    pub device: &'a Device,
+    pub device: &'a GpuActivity,
 }
 
-impl Evidence<'_> {
+impl WarningEvidence<'_> {
     /// All warnings, the ones that change the figures most first.
     pub fn warnings(&self, warm_up: &WarmUp) -> Vec<String> {
         let mut warnings = self.trace.damage.warnings();
-        warnings.extend(self.marked());
-        warnings.extend(self.bare());
+        warnings.extend(self.uncertain_markers());
+        warnings.extend(self.bare_iterations());
         warnings.extend(self.longer(warm_up));
-        warnings.extend(self.unrecorded());
+        warnings.extend(self.missing_events());
         warnings.extend(self.overlapping());
-        warnings.extend(self.clipped());
-        warnings.extend(self.doubted());
+        warnings.extend(self.clipped_calls());
+        warnings.extend(self.impossible_durations());
         if self.found.behind > 0 {
             warnings.push(format!(
                 "left out: {} behind the first {}",
-                counted(self.found.behind as u64, "iteration"),
+                count_text(self.found.behind as u64, "iteration"),
                 marks::MOST
             ));
         }
         if self.merged > 0 {
             warnings.push(format!(
                 "in \"other\" are {} of ranges, of those that take least",
-                counted(self.merged as u64, "name")
+                count_text(self.merged as u64, "name")
             ));
         }
         warnings
     }
 
     /// GPU work whose recorded duration is impossible.
-    fn doubted(&self) -> Option<String> {
+    fn impossible_durations(&self) -> Option<String> {
         let doubted = &self.device.doubted;
         let longest = doubted.iter().max_by_key(|one| one.duration)?;
         let milliseconds = |nanoseconds: i64| Milliseconds(nanoseconds as f64 / 1e6);
@@ -89,14 +89,14 @@ impl Evidence<'_> {
         ))
     }
 
-    fn clipped(&self) -> Option<String> {
+    fn clipped_calls(&self) -> Option<String> {
         let clipped = self.threads.iter().map(|thread| thread.clipped).sum::<u64>();
         (clipped > 0)
             .then(|| format!("events that end after the one they began in, and are taken to end with it: {clipped}"))
     }
 
     fn overlapping(&self) -> Vec<String> {
-        let Found { overlapping, inside, .. } = *self.found;
+        let FoundIterations { overlapping, inside, .. } = *self.found;
         let cut = (overlapping > 0).then(|| match overlapping {
             1 => "1 iteration begins before the one before it ends, which is cut there".to_owned(),
             _ => format!("{overlapping} iterations begin before the one before them ends, which is cut there"),
@@ -105,37 +105,37 @@ impl Evidence<'_> {
             1 => "1 iteration is inside another one and is left out".to_owned(),
             _ => format!("{inside} iterations are inside another one and are left out"),
         });
-        cut.into_iter().chain(left_out).chain(self.unsettled()).chain(self.elsewhere()).collect()
+        cut.into_iter().chain(left_out).chain(self.unsettled_iterations()).chain(self.marks_elsewhere()).collect()
     }
 
     /// Marks that were ignored.
-    fn elsewhere(&self) -> Option<String> {
-        let marks = counted(self.found.elsewhere as u64, "mark");
+    fn marks_elsewhere(&self) -> Option<String> {
+        let marks = count_text(self.found.elsewhere as u64, "mark");
         (self.found.elsewhere > 0).then(|| {
             format!("left out: {marks} of iterations on other threads than the one that has most, or without length")
         })
     }
 
-    fn unsettled(&self) -> Option<String> {
+    fn unsettled_iterations(&self) -> Option<String> {
         let one = self.found.unsettled == 1;
         let (begins, is) = if one { ("begins", "is") } else { ("begin", "are") };
         (self.found.unsettled > 0).then(|| {
             format!(
                 "{} {begins} outside of the recorded ones, where the profiler had just been started or stopped, and {is} left out",
-                counted(self.found.unsettled as u64, "iteration")
+                count_text(self.found.unsettled as u64, "iteration")
             )
         })
     }
 
     /// How iterations were found, if that is uncertain.
-    fn marked(&self) -> Option<String> {
+    fn uncertain_markers(&self) -> Option<String> {
         if self.found.marks.is_empty() {
             return Some(
                 "nothing of threads or accelerators is in the trace, so that there is no time to break down".to_owned(),
             );
         }
         match &self.found.markers {
-            Markers::WholeTrace => {
+            IterationMarkers::WholeTrace => {
                 let likely =
                     self.found.likely.as_ref().map(|name| format!(" (--iteration {name:?} repeats most regularly)"));
                 Some(format!(
@@ -144,19 +144,19 @@ impl Evidence<'_> {
                     likely.unwrap_or_default()
                 ))
             }
-            Markers::Period { event, certainty } => {
+            IterationMarkers::Period { event, certainty } => {
                 let percent = (100.0 * certainty).floor();
                 Some(format!(
                     "no iterations are marked; they are taken to begin with {event:?}, with a certainty of {percent:.0} %"
                 ))
             }
-            Markers::Named(_) | Markers::ProfilerSteps | Markers::OptimizerSteps(_) => None,
+            IterationMarkers::Named(_) | IterationMarkers::ProfilerSteps | IterationMarkers::OptimizerSteps(_) => None,
         }
     }
 
     /// Kinds of events that are missing in the trace, so that their times are unknown.
-    fn unrecorded(&self) -> Vec<String> {
-        let Recorded { python, cpp, cuda_api, gpu } = self.recorded;
+    fn missing_events(&self) -> Vec<String> {
+        let RecordedKinds { python, cpp, cuda_api, gpu } = self.recorded;
         let cut_off = is_cut_off(self.trace);
         let kinds = [
             (
@@ -177,7 +177,7 @@ impl Evidence<'_> {
 
     /// Iterations with hardly any recorded events of the main thread: they cover little of its time, and are few compared with those of
     /// other iterations. An iteration that waits longer than others has as many events as they.
-    fn bare(&self) -> Option<String> {
+    fn bare_iterations(&self) -> Option<String> {
         let length = |(begin, end): Interval| (end - begin) as f64;
         let total: f64 = self.found.marks.iter().map(|mark| length(mark.window)).sum();
         let spans = &self.threads.get(self.main?)?.spans;
@@ -202,7 +202,7 @@ impl Evidence<'_> {
             0 => None,
             bare => Some(format!(
                 "{bare} of {} hold hardly any events of the main thread, as if nothing had been recorded: its work there is unknown, but its time is counted",
-                counted(of_all.len() as u64, "iteration")
+                count_text(of_all.len() as u64, "iteration")
             )),
         }
     }
@@ -226,8 +226,8 @@ impl Evidence<'_> {
 }
 
 /// Warns if two ranks do not overlap in time, by the clocks of their traces.
-pub(crate) fn apart(ranks: &[Ranked]) -> Option<String> {
-    let extent = |ranked: &Ranked| -> Option<(u32, Interval)> {
+pub(crate) fn clocks_apart(ranks: &[RankTrace]) -> Option<String> {
+    let extent = |ranked: &RankTrace| -> Option<(u32, Interval)> {
         let (start, end) = iterations::extent(&ranked.trace)?;
         let base = ranked.trace.header.base;
         Some((ranked.rank, (start.saturating_add(base), end.saturating_add(base))))
@@ -243,14 +243,14 @@ pub(crate) fn apart(ranks: &[Ranked]) -> Option<String> {
 }
 
 /// Warns if some rank has iterations that are not on all ranks.
-pub(crate) fn uneven(run: &Breakdown) -> Option<String> {
-    let together = run.together().len();
-    let count = |rank: &RankBreakdown| (rank.counted().count(), rank.rank);
+pub(crate) fn uneven_iterations(run: &Breakdown) -> Option<String> {
+    let together = run.iterations_on_all_ranks().len();
+    let count = |rank: &RankBreakdown| (rank.counted_iterations().count(), rank.rank);
     let (most, rank) = run.ranks.iter().map(count).max_by_key(|(count, _)| *count)?;
     (together < most).then(|| {
         format!(
             "the run's figures are of {together} of the {} of rank {rank}, what counts on every rank",
-            counted(most as u64, "iteration")
+            count_text(most as u64, "iteration")
         )
     })
 }

@@ -7,9 +7,10 @@ mod invented;
 
 use invented::Invented;
 use perf4sight_breakdown::{
-    Breakdown, BusierSide, Comparison, Measure, Metric, Operation, Options, RankBreakdown, TimeCategory, Verdict,
+    Breakdown, BreakdownOptions, BusierSide, ComparedMeasure, Comparison, DifferenceVerdict, Metric, RankBreakdown,
+    TimeCategory, TrainingOperation,
 };
-use perf4sight_record::{Clock, Overhead, Recording};
+use perf4sight_record::{OverheadClock, Recording, RecordingOverhead};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -29,7 +30,8 @@ fn corrected(trace: &Invented, recording: Option<&Recording>) -> RankBreakdown {
     let mut ranked = trace.read(0);
     // The trace that the recording belongs to.
     ranked.trace.file = "rank0.json.gz".into();
-    let mut rank = Breakdown::of(std::slice::from_ref(&ranked), &Options::default()).unwrap().ranks.remove(0);
+    let mut rank =
+        Breakdown::from_traces(std::slice::from_ref(&ranked), &BreakdownOptions::default()).unwrap().ranks.remove(0);
     rank.correct(&ranked.trace, recording);
     rank
 }
@@ -177,7 +179,7 @@ fn iterations_that_vary_are_not_said_to_be_of_another_recording() {
     let plain: &[u64] = &[50_000, 100_000, 150_000, 900_000];
     let recorded: &[u64] = &[40_000, 60_000, 70_000, 80_000];
     let known = by_turns(&[plain; 4], &[recorded; 3]);
-    let overhead = Overhead::of(&known).unwrap();
+    let overhead = RecordingOverhead::from_recording(&known).unwrap();
     assert!(overhead.interval[1] < 0.0, "{overhead:?}");
     assert_eq!(overhead.contradiction(), None);
     let said = "iterations vary too much to know what it costs (0.050 to 0.150 ms without it), or something else changed meanwhile; nothing is subtracted";
@@ -209,7 +211,7 @@ fn what_other_threads_ran_in_while_the_main_thread_did_not_is_told() {
 #[test]
 fn what_a_process_had_no_processor_for_is_not_running() {
     let run = run(200, 20, 50);
-    let times: Vec<Option<i64>> = run.ranks[0].counted().map(|one| run.ranks[0].not_running(one)).collect();
+    let times: Vec<Option<i64>> = run.ranks[0].counted_iterations().map(|one| run.ranks[0].not_running(one)).collect();
     assert_eq!(times[..2], [Some(130_000), Some(130_000)]);
     let rank = corrected(&iterations(3), Some(&known()));
     assert_eq!(rank.not_running(&rank.iterations[0]), None);
@@ -325,7 +327,10 @@ fn a_file_beside_the_trace_that_cannot_be_read_is_told() {
         let mut ranked = iterations(2).read(0);
         ranked.trace.file = folder.path().join("rank0.json.gz");
         std::fs::write(folder.path().join("rank0.recording.json"), text).unwrap();
-        let mut rank = Breakdown::of(std::slice::from_ref(&ranked), &Options::default()).unwrap().ranks.remove(0);
+        let mut rank = Breakdown::from_traces(std::slice::from_ref(&ranked), &BreakdownOptions::default())
+            .unwrap()
+            .ranks
+            .remove(0);
         assert_eq!(rank.correct_from_file(&ranked.trace), None);
         assert!(rank.correction.overhead.is_none() && rank.iterations.iter().all(|one| rank.corrected(one).is_none()));
         let known = rank.all_warnings().last().unwrap();
@@ -496,10 +501,12 @@ fn what_only_recorded_iterations_show_makes_the_corrected_mean_unsure() {
 /// which a corrected iteration of 120 would have been below nothing.
 #[test]
 fn what_is_left_out_as_warm_up_does_not_tell_what_recording_takes() {
-    let overhead =
-        Overhead::of(&by_turns(&[&[100; 2], &[100; 2], &[100; 2], &[100; 2]], &[&[500; 2], &[120; 2], &[120; 2]]))
-            .unwrap();
-    assert_eq!((overhead.taken(), overhead.interval, overhead.long), (20.0, [20.0; 2], None));
+    let overhead = RecordingOverhead::from_recording(&by_turns(
+        &[&[100; 2], &[100; 2], &[100; 2], &[100; 2]],
+        &[&[500; 2], &[120; 2], &[120; 2]],
+    ))
+    .unwrap();
+    assert_eq!((overhead.subtracted(), overhead.interval, overhead.long), (20.0, [20.0; 2], None));
     assert_eq!(overhead.ordinary, [false, false, true, true, true, true]);
 }
 
@@ -544,7 +551,7 @@ fn where_recording_may_cost_nothing_the_recorded_mean_is_no_limit() {
 /// By hand: 200 before and 50 after are three quarters less. Divided by the mean of both it once was -120 %.
 #[test]
 fn a_change_of_speed_is_told_of_what_was_first() {
-    let overhead = Overhead::of(&recording([&[200; 3], &[130; 4], &[50; 3]], None)).unwrap();
+    let overhead = RecordingOverhead::from_recording(&recording([&[200; 3], &[130; 4], &[50; 3]], None)).unwrap();
     assert!(overhead.doubts.iter().any(|doubt| doubt.contains("took -75 % after")), "{:?}", overhead.doubts);
 }
 
@@ -552,8 +559,8 @@ fn a_change_of_speed_is_told_of_what_was_first() {
 /// have changed at any time between. Nothing scatters.
 #[test]
 fn speed_that_changed_meanwhile_makes_it_less_sure() {
-    let overhead = Overhead::of(&recording([&[100; 3], &[120; 4], &[106; 3]], None)).unwrap();
-    assert_eq!((overhead.added, overhead.interval, overhead.clock), (17.0, [14.0, 20.0], Clock::Wall));
+    let overhead = RecordingOverhead::from_recording(&recording([&[100; 3], &[120; 4], &[106; 3]], None)).unwrap();
+    assert_eq!((overhead.added, overhead.interval, overhead.clock), (17.0, [14.0, 20.0], OverheadClock::Wall));
     assert!(overhead.doubts.len() == 1 && overhead.doubts[0].contains("speed changed"), "{overhead:?}");
 }
 
@@ -563,11 +570,12 @@ fn speed_that_changed_meanwhile_makes_it_less_sure() {
 #[test]
 fn it_says_how_far_off_what_half_of_the_iterations_tell_is() {
     for (recorded, off, doubted) in [(250, 200.0 / 9.0, "+22 % off"), (95, -200.0 / 11.0, "-18 % off")] {
-        let overhead = Overhead::of(&recording([&[90, 110], &[recorded; 4], &[110, 90]], None)).unwrap();
+        let overhead =
+            RecordingOverhead::from_recording(&recording([&[90, 110], &[recorded; 4], &[110, 90]], None)).unwrap();
         assert!((overhead.off.unwrap() - off).abs() < 1e-9);
         assert!(overhead.doubts.iter().any(|doubt| doubt.contains(doubted)), "{:?}", overhead.doubts);
     }
-    let overhead = Overhead::of(&recording([&[100; 4], &[50; 4], &[100; 4]], None)).unwrap();
+    let overhead = RecordingOverhead::from_recording(&recording([&[100; 4], &[50; 4], &[100; 4]], None)).unwrap();
     assert_eq!(overhead.off, Some(-50.0));
     assert!(overhead.doubts[0].contains("nothing of that is subtracted"), "{:?}", overhead.doubts);
 }
@@ -587,10 +595,10 @@ fn by_turns(plain: &[&[u64]], recorded: &[&[u64]]) -> Recording {
 #[test]
 fn a_change_of_speed_cancels_where_periods_take_turns() {
     let plain: [&[u64]; 4] = [&[100], &[110; 2], &[120; 2], &[130]];
-    let overhead = Overhead::of(&by_turns(&plain, &[&[115; 2], &[125; 2], &[135; 2]])).unwrap();
+    let overhead = RecordingOverhead::from_recording(&by_turns(&plain, &[&[115; 2], &[125; 2], &[135; 2]])).unwrap();
     assert_eq!((overhead.plain, overhead.added, overhead.interval), (115.0, 10.0, [10.0; 2]));
     assert!(overhead.doubts.is_empty(), "{overhead:?}");
-    let overhead = Overhead::of(&by_turns(&plain, &[&[114; 2], &[125; 2], &[136; 2]])).unwrap();
+    let overhead = RecordingOverhead::from_recording(&by_turns(&plain, &[&[114; 2], &[125; 2], &[136; 2]])).unwrap();
     let half = 4.303 * (4.0_f64 / 9.0).sqrt();
     assert!((overhead.interval[0] - (10.0 - half)).abs() < 1e-3 && overhead.added == 10.0, "{overhead:?}");
 }
@@ -600,7 +608,7 @@ fn a_change_of_speed_cancels_where_periods_take_turns() {
 #[test]
 fn iterations_that_something_else_ran_in_tell_nothing_of_recording() {
     let plain: [&[u64]; 3] = [&[100; 3], &[100, 1000, 100, 100, 100, 100], &[100; 3]];
-    let overhead = Overhead::of(&by_turns(&plain, &[&[120; 4], &[120, 120, 5000, 120]])).unwrap();
+    let overhead = RecordingOverhead::from_recording(&by_turns(&plain, &[&[120; 4], &[120, 120, 5000, 120]])).unwrap();
     assert_eq!((overhead.plain, overhead.recorded, overhead.added), (100.0, 120.0, 20.0));
     assert_eq!(overhead.ordinary, [true, true, true, true, true, true, false, true]);
     assert!(
@@ -617,7 +625,7 @@ fn memory_that_comes_anew_in_some_periods_is_told() {
     for (pages, reported) in [(100, true), (10, false)] {
         let mut recording = by_turns(&[&[1_000_000; 2], &[1_000_000; 2]], &[&[1_100_000; 4]]);
         recording.faults = Some(by_turns(&[&[0; 2], &[pages; 2]], &[&[0; 4]]).wall);
-        let overhead = Overhead::of(&recording).unwrap();
+        let overhead = RecordingOverhead::from_recording(&recording).unwrap();
         let says = |doubt: &String| doubt.contains("get 0 to 100 pages") && doubt.contains("some 7 % of an iteration");
         assert_eq!(overhead.doubts.iter().any(says), reported, "{:?}", overhead.doubts);
     }
@@ -629,7 +637,9 @@ fn memory_that_comes_anew_in_some_periods_is_told() {
 fn a_step_of_the_machines_speed_throws_nothing_out() {
     let (fast, slow): (&[u64], &[u64]) = (&[100, 101, 99, 100], &[130, 131, 129, 130]);
     let (recorded, recorded_slow): (&[u64], &[u64]) = (&[120, 121, 119, 120], &[156, 157, 155, 156]);
-    let overhead = Overhead::of(&by_turns(&[fast, fast, fast, slow], &[recorded, recorded, recorded_slow])).unwrap();
+    let overhead =
+        RecordingOverhead::from_recording(&by_turns(&[fast, fast, fast, slow], &[recorded, recorded, recorded_slow]))
+            .unwrap();
     assert_eq!(overhead.ordinary, [true; 12]);
     assert!((overhead.added - 27.0).abs() < 1e-9, "{overhead:?}");
     assert!(!overhead.doubts.iter().any(|doubt| doubt.contains("much longer")), "{:?}", overhead.doubts);
@@ -643,7 +653,7 @@ fn bursts_of_a_neighbour_tell_nothing_of_recording() {
         [&[100, 1400], &[101, 99, 100, 180], &[100; 4], &[310; 4], &[100, 130, 140, 100], &[100; 4], &[100; 2]];
     let recorded: [&[u64]; 6] =
         [&[120; 4], &[120, 900, 121, 119], &[120; 4], &[300; 4], &[120; 4], &[170, 120, 120, 120]];
-    let overhead = Overhead::of(&by_turns(&plain, &recorded)).unwrap();
+    let overhead = RecordingOverhead::from_recording(&by_turns(&plain, &recorded)).unwrap();
     let others: Vec<usize> = (0..24).filter(|at| !overhead.ordinary[*at]).collect();
     assert_eq!(others, [5, 12, 13, 14, 15, 20]);
     assert_eq!((overhead.plain, overhead.recorded, overhead.added), (100.0, 120.0, 20.0));
@@ -677,10 +687,10 @@ fn what_other_programs_take_is_not_recordings() {
     let (plain, recorded) = ([1_690_000; 5], [3_790_000; 5]);
     let (plain_works, recorded_works) = ([1_660_000; 5], [2_090_000; 5]);
     let recording = recording([&plain, &recorded, &plain], Some([&plain_works, &recorded_works, &plain_works]));
-    let overhead = Overhead::of(&recording).unwrap();
-    assert_eq!((overhead.added, overhead.clock), (430_000.0, Clock::Processor));
+    let overhead = RecordingOverhead::from_recording(&recording).unwrap();
+    assert_eq!((overhead.added, overhead.clock), (430_000.0, OverheadClock::Processor));
     assert!((overhead.percent(overhead.added) - 43.0 / 1.66).abs() < 1e-9, "{overhead:?}");
-    assert!((overhead.taken() - 3_790_000.0 * 0.43 / 2.09).abs() < 1e-3, "{overhead:?}");
+    assert!((overhead.subtracted() - 3_790_000.0 * 0.43 / 2.09).abs() < 1e-3, "{overhead:?}");
     // What others took of the script stays in the corrected iteration, 3.79 * 1.66 / 2.09 = 3.01 ms, which is 1.78 times the plain one.
     assert!((overhead.off.unwrap() - 100.0 * (3.79 * 1.66 / 2.09 / 1.69 - 1.0)).abs() < 1e-6);
     assert!(
@@ -697,8 +707,8 @@ fn a_wall_that_tells_more_than_the_processor_does_is_told_and_makes_it_less_sure
         [&[3_500_000; 5], &[4_500_000; 5], &[3_500_000; 5]],
         Some([&[1_386_000; 5], &[1_464_000; 5], &[1_386_000; 5]]),
     );
-    let overhead = Overhead::of(&known).unwrap();
-    assert_eq!((overhead.clock, overhead.added, overhead.interval), (Clock::Wall, 1e6, [78_000.0, 1e6]));
+    let overhead = RecordingOverhead::from_recording(&known).unwrap();
+    assert_eq!((overhead.clock, overhead.added, overhead.interval), (OverheadClock::Wall, 1e6, [78_000.0, 1e6]));
     let known = "take +1.000 ms by the wall clock and +0.078 ms by processor time";
     assert!(overhead.doubts.iter().any(|doubt| doubt.contains(known)), "{overhead:?}");
 }
@@ -730,12 +740,12 @@ fn processor_time_counts_where_one_processor_is_kept_busy() {
     for processor in [40, 180] {
         let [plain, recorded] = [processor; 2].map(|time| [time; 5]);
         let known = recording([&[100; 5], &[120; 5], &[100; 5]], Some([&plain, &recorded, &plain]));
-        assert_eq!(Overhead::of(&known).unwrap().clock, Clock::Wall);
+        assert_eq!(RecordingOverhead::from_recording(&known).unwrap().clock, OverheadClock::Wall);
     }
     // Where recorded iterations took none, nobody read it.
     let known = recording([&[100; 5], &[120; 5], &[100; 5]], Some([&[100; 5], &[0; 5], &[100; 5]]));
-    let overhead = Overhead::of(&known).unwrap();
-    assert_eq!((overhead.clock, overhead.taken(), overhead.interval), (Clock::Wall, 20.0, [20.0; 2]));
+    let overhead = RecordingOverhead::from_recording(&known).unwrap();
+    assert_eq!((overhead.clock, overhead.subtracted(), overhead.interval), (OverheadClock::Wall, 20.0, [20.0; 2]));
 }
 
 /// A run of ten iterations of about so many microseconds by the clock on the wall, of which the script sleeps some at the end, and of about
@@ -758,18 +768,21 @@ fn run(wall: i64, sleeps: i64, processor: u64) -> Breakdown {
 /// or the script sleeps, others are not to blame; where its processor time is unknown, nobody knows.
 #[test]
 fn longer_iterations_with_no_more_for_the_processor_to_do_are_told_from_a_slower_script() {
-    let compared = |before: &Breakdown, after: &Breakdown| Comparison::of(&[before], &[after]);
+    let compared = |before: &Breakdown, after: &Breakdown| Comparison::compare(&[before], &[after]);
     let (alone, beside_others) = (run(100, 0, 99), run(200, 0, 99));
     let comparison = compared(&alone, &beside_others);
-    assert_eq!(comparison.busier(), Some(BusierSide::After));
-    assert_eq!(comparison.get(Measure::Processor).map(|one| (one.change, one.verdict())), Some((0.0, Verdict::Noise)));
-    assert_eq!(compared(&beside_others, &alone).busier(), Some(BusierSide::Before));
+    assert_eq!(comparison.busier_side(), Some(BusierSide::After));
+    assert_eq!(
+        comparison.get(ComparedMeasure::Processor).map(|one| (one.change, one.verdict())),
+        Some((0.0, DifferenceVerdict::Noise))
+    );
+    assert_eq!(compared(&beside_others, &alone).busier_side(), Some(BusierSide::Before));
     for slower in [run(200, 0, 198), run(200, 0, 160), run(200, 100, 99), run(100, 0, 99)] {
-        assert_eq!(compared(&alone, &slower).busier(), None);
+        assert_eq!(compared(&alone, &slower).busier_side(), None);
     }
     let mut untold = beside_others;
     untold.ranks[0].correction.processor.clear();
-    assert_eq!(compared(&alone, &untold).busier(), None);
+    assert_eq!(compared(&alone, &untold).busier_side(), None);
 }
 
 /// By hand: three recordings of 10 ms and three of 12, each with a standard deviation of 0.7: that of the difference is 0.5715, and Student's t
@@ -778,12 +791,12 @@ fn longer_iterations_with_no_more_for_the_processor_to_do_are_told_from_a_slower
 fn whether_an_iteration_takes_longer_is_tested_by_itself() {
     let side = |walls: [i64; 3]| walls.map(|wall| run(wall, 0, 99));
     let (before, after) = (side([9_300, 10_000, 10_700]), side([11_300, 12_000, 12_700]));
-    let comparison = Comparison::of(&before.each_ref(), &after.each_ref());
-    let total = comparison.get(Measure::Metric(Metric::TotalTimeSec)).unwrap();
+    let comparison = Comparison::compare(&before.each_ref(), &after.each_ref());
+    let total = comparison.get(ComparedMeasure::Metric(Metric::TotalTimeSec)).unwrap();
     let half = 2.776 * 0.5715e-3;
     let [low, high] = total.interval.unwrap();
     assert!((low - (2e-3 - half)).abs() < 1e-6 && (high - (2e-3 + half)).abs() < 1e-6, "{total:?}");
-    assert_eq!(total.verdict(), Verdict::More);
+    assert_eq!(total.verdict(), DifferenceVerdict::More);
 }
 
 /// By hand: of five ranges of a name three begin in iterations that were recorded, and two where the profiler had just stopped or started.
@@ -800,8 +813,8 @@ fn ranges_where_the_profiler_starts_and_stops_are_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let mut ranked = trace.read(0);
     ranked.trace.file = folder.path().join("rank0.json.gz");
-    let options = Options { iteration: Some("mine".to_owned()) };
-    let broken_down = || Breakdown::of(std::slice::from_ref(&ranked), &options).unwrap().ranks.remove(0);
+    let options = BreakdownOptions { iteration: Some("mine".to_owned()) };
+    let broken_down = || Breakdown::from_traces(std::slice::from_ref(&ranked), &options).unwrap().ranks.remove(0);
     assert_eq!(broken_down().iterations.len(), 5);
     std::fs::write(folder.path().join("rank0.recording.json"), "{}").unwrap();
     let rank = broken_down();
@@ -845,8 +858,8 @@ proptest! {
             // One that is not long enough is left with what the GPU is busy, and one that was recorded faster than plain ones as it was timed.
             let taken = (window - plain.min(recorded) as i64).max(0);
             prop_assert_eq!(sets.total(), window - idle.min(taken));
-            let sum = |operations: &std::collections::BTreeMap<Operation, perf4sight_breakdown::Sets>| -> i64 {
-                operations.values().map(perf4sight_breakdown::Sets::total).sum()
+            let sum = |operations: &std::collections::BTreeMap<TrainingOperation, perf4sight_breakdown::TimeSets>| -> i64 {
+                operations.values().map(perf4sight_breakdown::TimeSets::total).sum()
             };
             prop_assert_eq!(sum(&divided.operations), sets.total());
         }

@@ -6,15 +6,16 @@ mod invented;
 
 use invented::Invented;
 use perf4sight_breakdown::{
-    Breakdown, Idle, Iteration, Markers, Metric, Options, RankBreakdown, State, TimeCategory, Work,
+    Breakdown, BreakdownOptions, GpuWork, IdleCause, Iteration, IterationMarkers, Metric, RankBreakdown, ThreadState,
+    TimeCategory,
 };
-use perf4sight_traces::Ranked;
+use perf4sight_traces::RankTrace;
 use proptest::prelude::*;
 
 const SECOND: i64 = 1_000_000_000;
 
-fn broken_down(ranks: &[Ranked]) -> Breakdown {
-    Breakdown::of(ranks, &Options::default()).unwrap()
+fn broken_down(ranks: &[RankTrace]) -> Breakdown {
+    Breakdown::from_traces(ranks, &BreakdownOptions::default()).unwrap()
 }
 
 fn rank(trace: &Invented) -> RankBreakdown {
@@ -68,7 +69,7 @@ fn five_seconds_of_each_come_out_to_the_nanosecond() {
             .kernel("gemm", [at(11), at(12)]);
     }
     let rank = rank(&trace);
-    assert_eq!(rank.markers, Markers::ProfilerSteps);
+    assert_eq!(rank.markers, IterationMarkers::ProfilerSteps);
     for iteration in 0..3 {
         let expected = [
             (TimeCategory::Python, false, 4 * SECOND),
@@ -84,7 +85,7 @@ fn five_seconds_of_each_come_out_to_the_nanosecond() {
     // By hand from the sets above.
     let expected = [12.0, 6.0, 3.0, 3.0, 0.0, 5.0, 1.0, 2.0, 500.0 / 12.0, 5.0, 500.0 / 6.0];
     for (metric, expected) in Metric::ALL.into_iter().zip(expected) {
-        let summary = rank.summary(|iteration| metric.of(&iteration.sets)).unwrap();
+        let summary = rank.summary(|iteration| metric.compute(&iteration.sets)).unwrap();
         assert!((summary.mean - expected).abs() < 1e-12 && summary.count == 3, "{metric:?} {summary:?}");
         assert_eq!(summary.interval, Some([summary.mean; 2]));
     }
@@ -112,7 +113,7 @@ fn the_busiest_thread_stands_in_for_one_that_is_blocked() {
         [(TimeCategory::Python, false, 30), (TimeCategory::Cpp, false, 60), (TimeCategory::CudaApi, false, 10)];
     assert_eq!(sets(&rank, 0), expected);
     let stands_in: Vec<[i64; 2]> =
-        rank.timeline.iter().filter(|span| span.state == State::Python).map(|one| [one.start, one.end]).collect();
+        rank.timeline.iter().filter(|span| span.state == ThreadState::Python).map(|one| [one.start, one.end]).collect();
     assert_eq!(stands_in, [[0, 10], [20, 30], [90, 100]]);
 }
 
@@ -144,9 +145,9 @@ fn work_on_streams_that_overlaps_is_exposed_or_hidden() {
         .event([0, 10], ("gpu_memset", "Memset"), [38, 45]);
     let device = &rank(&trace).iterations[0].device;
     assert_eq!([device.busy, device.idle], [45, 5]);
-    assert_eq!(Work::ALL.map(|work| device.total(work)), [20, 20, 16, 7]);
-    assert_eq!(Work::ALL.map(|work| device.exposed(work)), [20, 10, 10, 5]);
-    assert_eq!(device.hidden(Work::Collective), 10);
+    assert_eq!(GpuWork::ALL.map(|work| device.total(work)), [20, 20, 16, 7]);
+    assert_eq!(GpuWork::ALL.map(|work| device.exposed_time(work)), [20, 10, 10, 5]);
+    assert_eq!(device.hidden_time(GpuWork::Collective), 10);
     assert_eq!(device.streams.iter().map(|(_, time)| *time).collect::<Vec<_>>(), [20, 20, 16, 7]);
 }
 
@@ -175,7 +176,7 @@ fn accelerators_are_idle_for_a_cause() {
 
 fn causes(iteration: &Iteration) -> [Option<i64>; 5] {
     let idle = iteration.idle.unwrap();
-    Idle::ALL.map(|cause| idle.get(cause))
+    IdleCause::ALL.map(|cause| idle.get(cause))
 }
 
 fn operations(trace: &Invented) -> Vec<(String, i64)> {
@@ -253,7 +254,7 @@ fn iterations_are_what_repeats_and_not_the_layers_in_them() {
         trace.main(("cpu_op", "aten::mse_loss"), [at + 75, at + 80]).main(("cpu_op", "aten::add_"), [at + 85, at + 90]);
     }
     let found = rank(&trace);
-    let Markers::Period { event, certainty } = &found.markers else { panic!("{:?}", found.markers) };
+    let IterationMarkers::Period { event, certainty } = &found.markers else { panic!("{:?}", found.markers) };
     // Five that are all alike: 6 / 7.
     assert!(event == "aten::embedding" && (certainty - 6.0 / 7.0).abs() < 1e-9, "{event} {certainty}");
     assert_eq!(found.iterations.iter().map(|one| one.window.0).collect::<Vec<_>>(), [0, 100, 200, 300, 400]);
@@ -267,7 +268,7 @@ fn what_comes_a_few_times_is_no_iteration() {
     for at in (0..300).step_by(100) {
         trace.main(("cpu_op", "aten::embedding"), [at, at + 5]).main(("cpu_op", "aten::linear"), [at + 10, at + 20]);
     }
-    assert_eq!(rank(&trace).markers, Markers::WholeTrace);
+    assert_eq!(rank(&trace).markers, IterationMarkers::WholeTrace);
     let mut many = Invented::default();
     for at in (0..100_000).step_by(100) {
         many.main(("cpu_op", "aten::embedding"), [at, at + 5]).main(("cpu_op", "aten::linear"), [at + 10, at + 20]);
@@ -369,7 +370,7 @@ fn times_that_no_recording_has_are_left_out_and_told() {
         .main(("cpu_op", "aten::sub"), [i64::MAX / 2, i64::MAX / 2 + 10])
         .kernel("gemm", [0, 900_000_000 * SECOND]);
     let rank = rank(&trace);
-    assert_eq!(rank.markers, Markers::WholeTrace);
+    assert_eq!(rank.markers, IterationMarkers::WholeTrace);
     assert_eq!(rank.iterations[0].sets.total(), 4 * SECOND);
     assert_eq!(rank.iterations[0].sets.category(TimeCategory::Cpp), Some(3 * SECOND));
     for expected in [
@@ -419,8 +420,8 @@ fn iterations_go_by_a_name_and_a_name_that_is_none_is_refused() {
         .main(("python_function", "train.py(1): step"), [6, 24])
         .kernel("gemm", [8, 12]);
     let by = |name: &str| {
-        let options = Options { iteration: Some(name.to_owned()) };
-        Breakdown::of(&[trace.read(0)], &options).map(|mut found| found.ranks.remove(0).iterations)
+        let options = BreakdownOptions { iteration: Some(name.to_owned()) };
+        Breakdown::from_traces(&[trace.read(0)], &options).map(|mut found| found.ranks.remove(0).iterations)
     };
     let windows = |name| by(name).unwrap().iter().map(|one| one.window).collect::<Vec<_>>();
     assert_eq!(windows("train_iter"), [(5, 25), (30, 50)]);
@@ -497,11 +498,11 @@ fn of_several_optimizers_the_one_that_steps_least_often_marks_iterations() {
             let name = if step == 'G' { "Optimizer.step#Adam.step" } else { "Optimizer.step#SGD.step" };
             trace.main(("user_annotation", name), [10_000 * at, 10_000 * at + 9_000]);
         }
-        let rank = Breakdown::of(&[trace.read(0)], &Options::default()).unwrap().ranks.remove(0);
+        let rank = Breakdown::from_traces(&[trace.read(0)], &BreakdownOptions::default()).unwrap().ranks.remove(0);
         let lengths: Vec<i64> = rank.iterations.iter().map(|one| (one.window.1 - one.window.0) / 10_000).collect();
         (rank.markers, lengths)
     };
-    let by = |name: &str| Markers::OptimizerSteps(format!("Optimizer.step#{name}.step"));
+    let by = |name: &str| IterationMarkers::OptimizerSteps(format!("Optimizer.step#{name}.step"));
     assert_eq!(marked("CCCCCGCCCCCGCCCCCGCCCCCG"), (by("Adam"), vec![6; 3]));
     assert_eq!(marked("CGCGCG"), (by("SGD"), vec![2; 2]));
     assert_eq!(marked("CCCGCCCG").0, by("SGD"));

@@ -7,21 +7,22 @@
 mod shared;
 
 use perf4sight_breakdown::{
-    Breakdown, Device, Idle, Iteration, Markers, Metric, Options, RankBreakdown, TimeCategory, Work,
+    Breakdown, BreakdownOptions, GpuActivity, GpuWork, IdleCause, Iteration, IterationMarkers, Metric, RankBreakdown,
+    TimeCategory,
 };
-use perf4sight_traces::{Category, Ranked, read, read_ranks};
+use perf4sight_traces::{EventCategory, RankTrace, read, read_ranks};
 use shared::{files, shared};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-fn named(iteration: &str) -> Options {
-    Options { iteration: Some(iteration.to_owned()) }
+fn named(iteration: &str) -> BreakdownOptions {
+    BreakdownOptions { iteration: Some(iteration.to_owned()) }
 }
 
-fn broken_down(file: &Path, options: &Options) -> RankBreakdown {
-    let ranked = Ranked { rank: 0, trace: read(file).unwrap() };
-    Breakdown::of(&[ranked], options).unwrap().ranks.remove(0)
+fn broken_down(file: &Path, options: &BreakdownOptions) -> RankBreakdown {
+    let ranked = RankTrace { rank: 0, trace: read(file).unwrap() };
+    Breakdown::from_traces(&[ranked], options).unwrap().ranks.remove(0)
 }
 
 fn iteration<'a>(rank: &'a RankBreakdown, name: &str) -> &'a Iteration {
@@ -38,7 +39,7 @@ fn milliseconds(nanoseconds: Option<i64>) -> f64 {
 #[test]
 fn an_inference_step_of_an_h100_is_divided_as_the_reference_says() {
     let Some(file) = shared("tracelens/h100_google_owlv2-large-patch14-ensemble__1016001.json.gz") else { return };
-    let rank = broken_down(&file, &Options::default());
+    let rank = broken_down(&file, &BreakdownOptions::default());
     let sets = &iteration(&rank, "ProfilerStep#6").sets;
     let expected = [
         (TimeCategory::Python, [78.97 + 0.991, 49.27 + 1.238]),
@@ -52,7 +53,7 @@ fn an_inference_step_of_an_h100_is_divided_as_the_reference_says() {
             assert!((found - expected).abs() < 0.006, "{category:?} {busy}: {found} ms, not {expected}");
         }
     }
-    assert_eq!((&rank.markers, sets.total()), (&Markers::ProfilerSteps, 1_211_182_252));
+    assert_eq!((&rank.markers, sets.total()), (&IterationMarkers::ProfilerSteps, 1_211_182_252));
 }
 
 /// The reference: in 15.95 ms the main thread alone has 1.09 ms of CUDA calls; autograd's, which it waits for, another 2.06 ms, and 2.08 ms
@@ -61,7 +62,7 @@ fn an_inference_step_of_an_h100_is_divided_as_the_reference_says() {
 #[test]
 fn autograds_thread_stands_in_while_the_main_one_waits_for_it() {
     let Some(file) = shared("tracelens/mi300_resnet_act_checkpoint.json.gz") else { return };
-    let rank = broken_down(&file, &Options::default());
+    let rank = broken_down(&file, &BreakdownOptions::default());
     let step = iteration(&rank, "ProfilerStep#16");
     let cuda = milliseconds(step.sets.category(TimeCategory::CudaApi));
     let python = milliseconds(step.sets.category(TimeCategory::Python));
@@ -69,7 +70,7 @@ fn autograds_thread_stands_in_while_the_main_one_waits_for_it() {
     assert!((cuda - (1.09 + 2.06)).abs() < 0.011, "{cuda} ms");
     assert!((python - (2.443 + 2.08 + 0.168)).abs() < 0.011, "{python} ms");
     // Nearly all of the step its GPU is in a collective; some of that hides behind kernels.
-    let [collective, exposed] = [step.device.total(Work::Collective), step.device.exposed(Work::Collective)];
+    let [collective, exposed] = [step.device.total(GpuWork::Collective), step.device.exposed_time(GpuWork::Collective)];
     assert!(exposed > 10_000_000 && exposed < collective);
 }
 
@@ -84,14 +85,14 @@ fn gpus_are_busy_as_long_as_the_reference_says() {
             line.split(',').nth(1).unwrap().parse().unwrap()
         };
         let trace = read(&file).unwrap();
-        let device = Device::of(&trace);
-        let times = device.within((device.busy[0].0, device.busy.last().unwrap().1));
-        let exposed = times.exposed(Work::Copy) + times.exposed(Work::Set);
+        let device = GpuActivity::from_trace(&trace);
+        let times = device.in_window((device.busy[0].0, device.busy.last().unwrap().1));
+        let exposed = times.exposed_time(GpuWork::Copy) + times.exposed_time(GpuWork::Set);
         for (name, found) in [
             ("busy_time", times.busy),
             ("idle_time", times.idle),
-            ("computation_time", times.exposed(Work::Kernel) + times.exposed(Work::Set)),
-            ("exposed_comm_time", times.exposed(Work::Collective)),
+            ("computation_time", times.exposed_time(GpuWork::Kernel) + times.exposed_time(GpuWork::Set)),
+            ("exposed_comm_time", times.exposed_time(GpuWork::Collective)),
         ] {
             let (expected, found) = (value(name), found as f64 / 1e6);
             assert!(
@@ -124,7 +125,7 @@ fn a_script_that_does_one_thing_after_the_other_is_told_apart_within_a_percent()
         }
         assert_eq!(iteration.sets.gpu_busy(), 0);
     }
-    let speedup = rank.summary(|iteration| Metric::TheoreticalSpeedup.of(&iteration.sets)).unwrap();
+    let speedup = rank.summary(|iteration| Metric::TheoreticalSpeedup.compute(&iteration.sets)).unwrap();
     assert!(speedup.mean > 2.4 && speedup.mean < 2.6 && speedup.count == 2, "{speedup:?}");
 }
 
@@ -132,7 +133,7 @@ fn a_script_that_does_one_thing_after_the_other_is_told_apart_within_a_percent()
 #[test]
 fn events_that_do_not_nest_are_counted() {
     let Some(file) = shared("tracelens/b200_eager.json.gz") else { return };
-    let rank = broken_down(&file, &Options::default());
+    let rank = broken_down(&file, &BreakdownOptions::default());
     assert_eq!(rank.threads.iter().map(|thread| thread.clipped).sum::<u64>(), 3);
     assert!(rank.warnings.iter().any(|warning| warning.ends_with("taken to end with it: 3")), "{:?}", rank.warnings);
 }
@@ -140,18 +141,18 @@ fn events_that_do_not_nest_are_counted() {
 #[test]
 fn a_share_of_python_that_was_not_recorded_is_unknown() {
     let Some(file) = shared("own/mlp_nostack.json.gz") else { return };
-    let rank = broken_down(&file, &Options::default());
-    assert_eq!(rank.markers, Markers::OptimizerSteps("Optimizer.step#SGD.step".to_owned()));
+    let rank = broken_down(&file, &BreakdownOptions::default());
+    assert_eq!(rank.markers, IterationMarkers::OptimizerSteps("Optimizer.step#SGD.step".to_owned()));
     for iteration in &rank.iterations {
         assert_eq!(
             (iteration.sets.category(TimeCategory::Python), iteration.sets.category(TimeCategory::Wait)),
             (None, None)
         );
-        assert_eq!(Metric::PercentTimeInPython.of(&iteration.sets), None);
+        assert_eq!(Metric::PercentTimeInPython.compute(&iteration.sets), None);
         assert!(iteration.sets.category(TimeCategory::PythonOrWait).unwrap() > 0);
     }
     let named = broken_down(&shared("own/mlp_stack.json.gz").unwrap(), &named("train_iter"));
-    assert!(named.summary(|iteration| Metric::PercentTimeInPython.of(&iteration.sets)).is_some());
+    assert!(named.summary(|iteration| Metric::PercentTimeInPython.compute(&iteration.sets)).is_some());
 }
 
 /// Without the ranges that mark them, the iterations of these recordings are as many, and as long at the median, as with them; recorded were
@@ -160,11 +161,16 @@ fn a_share_of_python_that_was_not_recorded_is_unknown() {
 fn unmarked_iterations_are_found_by_what_repeats() {
     for (name, recorded) in [("mlp_stack", 20), ("mlp_nostack", 20), ("loader_stack", 8), ("r18_stack", 5)] {
         let Some(file) = shared(&format!("own/{name}.json.gz")) else { return };
-        let marked = broken_down(&file, &Options::default());
+        let marked = broken_down(&file, &BreakdownOptions::default());
         let mut trace = read(&file).unwrap();
-        trace.events.retain(|event| event.category != Category::Annotation);
-        let found = Breakdown::of(&[Ranked { rank: 0, trace }], &Options::default()).unwrap().ranks.remove(0);
-        let Markers::Period { event, certainty } = &found.markers else { panic!("{name}: {:?}", found.markers) };
+        trace.events.retain(|event| event.category != EventCategory::Annotation);
+        let found = Breakdown::from_traces(&[RankTrace { rank: 0, trace }], &BreakdownOptions::default())
+            .unwrap()
+            .ranks
+            .remove(0);
+        let IterationMarkers::Period { event, certainty } = &found.markers else {
+            panic!("{name}: {:?}", found.markers)
+        };
         assert!(*certainty > 0.8 && *certainty <= 1.0, "{name}: {event} {certainty}");
         assert_eq!(found.iterations.len(), recorded - 1, "{name}: {event} {certainty}");
         let median = |rank: &RankBreakdown| {
@@ -181,7 +187,7 @@ fn unmarked_iterations_are_found_by_what_repeats() {
 fn every_window_of_every_trace_is_the_sum_of_its_sets() {
     let mut windows = 0;
     for folder in ["hta", "own", "tracelens", "ddp"] {
-        for ranked in files(folder).iter().map(|file| Ranked { rank: 0, trace: read(file).unwrap() }) {
+        for ranked in files(folder).iter().map(|file| RankTrace { rank: 0, trace: read(file).unwrap() }) {
             windows += check(&[ranked]);
         }
     }
@@ -197,15 +203,15 @@ fn every_window_of_every_trace_is_the_sum_of_its_sets() {
 }
 
 /// Checks the windows of some ranks; how many.
-fn check(ranks: &[Ranked]) -> usize {
+fn check(ranks: &[RankTrace]) -> usize {
     let trace = &ranks[0].trace;
-    let ranges = trace.events.iter().filter(|event| event.category == Category::Annotation);
+    let ranges = trace.events.iter().filter(|event| event.category == EventCategory::Annotation);
     let mut names: Vec<&str> = ranges.map(|event| trace.name(event)).collect();
     names.sort_unstable();
     names.dedup();
     let mut windows = 0;
-    for options in names.into_iter().map(named).chain([Options::default()]) {
-        let Ok(breakdown) = Breakdown::of(ranks, &options) else { continue };
+    for options in names.into_iter().map(named).chain([BreakdownOptions::default()]) {
+        let Ok(breakdown) = Breakdown::from_traces(ranks, &options) else { continue };
         for (rank, iteration) in
             breakdown.ranks.iter().flat_map(|rank| rank.iterations.iter().map(move |one| (rank, one)))
         {
@@ -216,15 +222,18 @@ fn check(ranks: &[Ranked]) -> usize {
             assert_eq!(iteration.sets.gpu_busy(), iteration.device.busy, "{place}");
             let idle = iteration
                 .idle
-                .map_or(end - begin, |causes| Idle::ALL.into_iter().filter_map(|one| causes.get(one)).sum());
+                .map_or(end - begin, |causes| IdleCause::ALL.into_iter().filter_map(|one| causes.get(one)).sum());
             assert_eq!(idle, iteration.device.idle, "{place}");
             let operations = iteration.operations.values().copied().reduce(|mut all, one| {
                 all += one;
                 all
             });
             assert_eq!(operations, Some(iteration.sets), "{place}");
-            assert_eq!(Work::ALL.map(|work| iteration.device.exposed(work)).iter().sum::<i64>(), iteration.device.busy);
-            let published = |metric: Metric| metric.of(&iteration.sets);
+            assert_eq!(
+                GpuWork::ALL.map(|work| iteration.device.exposed_time(work)).iter().sum::<i64>(),
+                iteration.device.busy
+            );
+            let published = |metric: Metric| metric.compute(&iteration.sets);
             assert!(Metric::ALL.into_iter().filter_map(published).all(|value| value >= 0.0), "{place}");
             assert_eq!(rank.main.is_none(), rank.threads.is_empty());
             windows += 1;

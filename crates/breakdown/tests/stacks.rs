@@ -7,18 +7,19 @@ mod invented;
 
 use invented::Invented;
 use perf4sight_breakdown::{
-    Breakdown, Cost, LaneContent, LaneKind, Operation, Options, RankBreakdown, Stacks, TimeCategory, Work, WorkCost,
-    lanes, work_costs,
+    Breakdown, BreakdownOptions, CallCost, CallStacks, GpuWork, LaneContent, LaneKind, RankBreakdown, TimeCategory,
+    TrainingOperation, WorkCost, lanes, work_costs,
 };
-use perf4sight_traces::{Category, Ranked};
+use perf4sight_traces::{EventCategory, RankTrace};
 
-fn broken_down(trace: &Invented) -> (Ranked, RankBreakdown) {
+fn broken_down(trace: &Invented) -> (RankTrace, RankBreakdown) {
     let ranked = trace.read(0);
-    let rank = Breakdown::of(std::slice::from_ref(&ranked), &Options::default()).unwrap().ranks.remove(0);
+    let rank =
+        Breakdown::from_traces(std::slice::from_ref(&ranked), &BreakdownOptions::default()).unwrap().ranks.remove(0);
     (ranked, rank)
 }
 
-fn folded(stacks: &Stacks) -> Vec<String> {
+fn folded(stacks: &CallStacks) -> Vec<String> {
     let mut out = Vec::new();
     stacks.write_folded(&mut out).unwrap();
     String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
@@ -49,7 +50,7 @@ fn steps() -> Invented {
 #[test]
 fn stacks_hold_the_time_that_each_call_had_the_word() {
     let (ranked, rank) = broken_down(&steps());
-    let stacks = Stacks::of(&ranked.trace, &rank);
+    let stacks = CallStacks::from_trace(&ranked.trace, &rank);
     let step = "train.py(1): step";
     let backward = "<built-in method run_backward of torch._C._EngineBase object>";
     let mut expected = vec![
@@ -74,19 +75,22 @@ fn stacks_hold_the_time_that_each_call_had_the_word() {
 #[test]
 fn the_longest_are_told_by_name() {
     let (ranked, rank) = broken_down(&steps());
-    let stacks = Stacks::of(&ranked.trace, &rank);
-    let cost = |name: &str, [own, total]: [i64; 2], calls| Cost { name: name.into(), own, total, calls };
+    let stacks = CallStacks::from_trace(&ranked.trace, &rank);
+    let cost = |name: &str, [own, total]: [i64; 2], calls| CallCost { name: name.into(), own, total, calls };
     let functions = [
         cost("train.py(1): step", [80, 140], 3),
         cost("<built-in method run_backward of torch._C._EngineBase object>", [15, 30], 1),
         cost("<built-in method linear of object>", [4, 30], 1),
     ];
-    assert_eq!(stacks.costs(Category::Python), functions);
-    assert_eq!(stacks.costs(Category::Operator), [cost("aten::linear", [21, 26], 1), cost("aten::mm", [15, 15], 1)]);
-    assert_eq!(stacks.costs(Category::Runtime), [cost("cudaLaunchKernel", [5, 5], 1)]);
+    assert_eq!(stacks.costs(EventCategory::Python), functions);
+    assert_eq!(
+        stacks.costs(EventCategory::Operator),
+        [cost("aten::linear", [21, 26], 1), cost("aten::mm", [15, 15], 1)]
+    );
+    assert_eq!(stacks.costs(EventCategory::Runtime), [cost("cudaLaunchKernel", [5, 5], 1)]);
     // Kernels on two streams add up; the memset is in both steps.
     let work = |name: &str, work, total, calls| WorkCost { name: name.into(), work, total, calls };
-    let expected = [work("gemm", Work::Kernel, 18, 2), work("Memset", Work::Set, 10, 1)];
+    let expected = [work("gemm", GpuWork::Kernel, 18, 2), work("Memset", GpuWork::Set, 10, 1)];
     assert_eq!(work_costs(&ranked.trace, &rank), expected);
 }
 
@@ -110,7 +114,7 @@ fn rows_show_who_has_the_word_and_what_threads_and_streams_do() {
         ]
     );
     assert_eq!(times(1), [((22, 36), LaneContent::Busy), ((95, 100), LaneContent::Busy)]);
-    assert_eq!(times(2), [((50, 80), LaneContent::Operation(Operation::Backward))]);
+    assert_eq!(times(2), [((50, 80), LaneContent::Operation(TrainingOperation::Backward))]);
     let of: Vec<&LaneKind> = rows.iter().map(|row| &row.of).collect();
     assert!(
         matches!(of[3..], [LaneKind::Thread(_), LaneKind::Thread(_), LaneKind::Stream(_), LaneKind::Stream(_)]),
@@ -118,7 +122,10 @@ fn rows_show_who_has_the_word_and_what_threads_and_streams_do() {
     );
     // Autograd's thread, then the stream that works longer.
     assert_eq!(times(4), [((55, 70), category(TimeCategory::Cpp))]);
-    assert_eq!(times(5), [((22, 34), LaneContent::Work(Work::Kernel)), ((95, 100), LaneContent::Work(Work::Set))]);
+    assert_eq!(
+        times(5),
+        [((22, 34), LaneContent::Work(GpuWork::Kernel)), ((95, 100), LaneContent::Work(GpuWork::Set))]
+    );
 }
 
 /// Names of a megabyte, names that would be lines or frames of their own, and a recursion that goes on for ever.
@@ -132,7 +139,7 @@ fn hostile_names_and_depths_stay_bounded() {
         trace.main(("python_function", "deeper"), [deep + 1, 99_990 - deep]);
     });
     let (ranked, rank) = broken_down(&trace);
-    let stacks = Stacks::of(&ranked.trace, &rank);
+    let stacks = CallStacks::from_trace(&ranked.trace, &rank);
     let lines = folded(&stacks);
     assert_eq!(lines.iter().map(|line| line.rsplit_once(' ').unwrap().1.parse::<i64>().unwrap()).sum::<i64>(), 100_000);
     assert!(lines.iter().all(|line| line.len() < 2000), "{:?}", lines.iter().map(String::len).max());
@@ -162,10 +169,11 @@ fn stacks_of_very_many_calls_take_no_longer_than_the_rest() {
     }
     let ranked = trace.read(0);
     let begun = processor_time();
-    let rank = Breakdown::of(std::slice::from_ref(&ranked), &Options::default()).unwrap().ranks.remove(0);
+    let rank =
+        Breakdown::from_traces(std::slice::from_ref(&ranked), &BreakdownOptions::default()).unwrap().ranks.remove(0);
     let rest = processor_time() - begun;
     let begun = processor_time();
-    let stacks = Stacks::of(&ranked.trace, &rank);
+    let stacks = CallStacks::from_trace(&ranked.trace, &rank);
     let took = processor_time() - begun;
     assert!(took < 6 * rest, "{took} ns for stacks, {rest} ns for the rest");
     assert_eq!((stacks.frames().len(), stacks.merged), (100_000, 3_500 * 120 - 100_000));

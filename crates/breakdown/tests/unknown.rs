@@ -6,16 +6,18 @@
 mod invented;
 
 use invented::Invented;
-use perf4sight_breakdown::{Breakdown, Comparison, Idle, Measure, Metric, Options, RankBreakdown, TimeCategory};
-use perf4sight_traces::Ranked;
+use perf4sight_breakdown::{
+    Breakdown, BreakdownOptions, ComparedMeasure, Comparison, IdleCause, Metric, RankBreakdown, TimeCategory,
+};
+use perf4sight_traces::RankTrace;
 
 const STEP: (&str, &str) = ("user_annotation", "ProfilerStep#1");
 const PYTHON: (&str, &str) = ("python_function", "train.py(1): step");
 const OPERATOR: (&str, &str) = ("cpu_op", "aten::mm");
 const LAUNCH: (&str, &str) = ("cuda_runtime", "cudaLaunchKernel");
 
-fn of(ranks: &[Ranked]) -> RankBreakdown {
-    Breakdown::of(ranks, &Options::default()).unwrap().ranks.remove(0)
+fn of(ranks: &[RankTrace]) -> RankBreakdown {
+    Breakdown::from_traces(ranks, &BreakdownOptions::default()).unwrap().ranks.remove(0)
 }
 
 fn rank(trace: &Invented) -> RankBreakdown {
@@ -31,7 +33,7 @@ fn categories(rank: &RankBreakdown) -> Vec<(TimeCategory, i64)> {
 /// The metrics that are known.
 fn metrics(rank: &RankBreakdown) -> Vec<(Metric, f64)> {
     let sets = &rank.iterations[0].sets;
-    Metric::ALL.into_iter().filter_map(|metric| Some((metric, (metric.of(sets)? * 1e12).round() / 1e3))).collect()
+    Metric::ALL.into_iter().filter_map(|metric| Some((metric, (metric.compute(sets)? * 1e12).round() / 1e3))).collect()
 }
 
 fn is_value(rank: &RankBreakdown, words: &str) -> bool {
@@ -121,7 +123,7 @@ fn a_gpu_that_was_not_recorded_is_not_idle() {
 /// One rank alone shows whether it waits for others only where it calls for them; next to others, its operators would.
 #[test]
 fn waiting_for_another_rank_is_unknown_of_one_alone() {
-    let causes = |rank: &RankBreakdown| Idle::ALL.map(|cause| rank.iterations[0].idle.unwrap().get(cause));
+    let causes = |rank: &RankBreakdown| IdleCause::ALL.map(|cause| rank.iterations[0].idle.unwrap().get(cause));
     let mut trace = Invented::default();
     trace.main(STEP, [0, 60]).main(OPERATOR, [0, 10]).launch(1, [10, 12], [14, 20]);
     // Until 10 and from 20 on nothing was asked for; from 10 to 14 the kernel was.
@@ -162,14 +164,14 @@ fn what_rests_on_python_is_compared_only_where_all_recordings_have_it() {
             }
             trace.read(rank as u32)
         };
-        let ranks: Vec<Ranked> = python.iter().enumerate().map(rank).collect();
-        Breakdown::of(&ranks, &Options::default()).unwrap()
+        let ranks: Vec<RankTrace> = python.iter().enumerate().map(rank).collect();
+        Breakdown::from_traces(&ranks, &BreakdownOptions::default()).unwrap()
     };
     let (with, without, mixed) = (recording(&[true]), recording(&[false]), recording(&[true, false]));
     let compared = |before: &[&Breakdown], after: &[&Breakdown]| {
-        let comparison = Comparison::of(before, after);
-        assert!(comparison.get(Measure::Metric(Metric::TotalTimeSec)).is_some());
-        comparison.get(Measure::Metric(Metric::CppAndGPUTimeSec)).is_some()
+        let comparison = Comparison::compare(before, after);
+        assert!(comparison.get(ComparedMeasure::Metric(Metric::TotalTimeSec)).is_some());
+        comparison.get(ComparedMeasure::Metric(Metric::CppAndGPUTimeSec)).is_some()
     };
     assert!(compared(&[&with, &with], &[&with]) && compared(&[&without], &[&without]));
     assert!(!compared(&[&with], &[&without]));
@@ -228,7 +230,7 @@ fn ranks_that_are_missing_are_value() {
             let info = format!("\"distributedInfo\": {{\"rank\": {rank}, \"world_size\": {size}}}");
             trace.header(&info).main(STEP, [0, 100]).main(OPERATOR, [10, 60]).read(rank)
         };
-        Breakdown::of(&ranks.iter().map(read).collect::<Vec<_>>(), &Options::default()).unwrap()
+        Breakdown::from_traces(&ranks.iter().map(read).collect::<Vec<_>>(), &BreakdownOptions::default()).unwrap()
     };
     let cases = [
         (vec![(0, 2), (1, 2)], Some(2), None),

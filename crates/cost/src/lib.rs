@@ -2,7 +2,7 @@
 //! the device's *fingerprint* is fitted to the rows. A stored fingerprint then answers for networks nobody has run there:
 //!
 //! ```
-//! use perf4sight_cost::fingerprint::Fingerprints;
+//! use perf4sight_cost::fingerprint::DeviceFingerprints;
 //! use perf4sight_onnx as onnx;
 //! use perf4sight_step::workload::Stage;
 //! use std::path::Path;
@@ -10,9 +10,9 @@
 //! # std::env::set_current_dir("../..").unwrap(); // examples run in the folder of their crate
 //! let network = onnx::read("models/imagenet/resnet50.onnx")?.network;
 //! let folder = Path::new("fingerprinting/epyc-1-core/imagenet");
-//! for fingerprint in Fingerprints::load(folder, Stage::Training)?.iter() {
+//! for fingerprint in DeviceFingerprints::load(folder, Stage::Training)?.iter() {
 //!     let about = fingerprint.about(&network);
-//!     let prediction = about.at(8);
+//!     let prediction = about.predict(8);
 //!     let interval = prediction.interval.expect("a fingerprint of the hybrid method has seen networks left out");
 //!     println!("{}: {}, 90 %: {} to {}", fingerprint.subject().quantity, prediction.value, interval.low, interval.high);
 //!     prediction.out_of_distribution.iter().for_each(|reason| println!("but {reason}"));

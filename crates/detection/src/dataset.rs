@@ -4,7 +4,7 @@
 use jpeg_encoder::{ColorType, Encoder};
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_verb::{Context, Summary, Verb};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -70,7 +70,7 @@ impl Verb for MakeDataset {
         }
         drop(progress);
         self.lists(&names)?;
-        let made = counted(names.len() as u64, "image");
+        let made = count_text(names.len() as u64, "image");
         Ok(Summary {
             headline: format!("{made} with trimaps and boxes of heads in {}", self.folder.display()),
             json: json!({ "folder": self.folder, "images": names.len(), "seed": self.seed }),

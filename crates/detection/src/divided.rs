@@ -1,13 +1,15 @@
 //! The section divided among machines: its settings as items, each machine with a folder of its own, and the
 //! measurements of all of them in one.
 
-use super::store::{self, Row, Store};
-use super::trainer::Trainer;
-use super::{Became, Detection, Machine, REPORT, SETTINGS, Setting, Tried};
+use super::store::{self, RowStore, StoredRow};
+use super::trainer::DetectorTrainer;
+use super::{Detection, DetectionMachine, REPORT, SETTINGS, SettingResult, SweepSetting, TriedSetting};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_machine::{check_kind, claim};
-use perf4sight_verb::{Context, Divisible, Item, Noun, Outline, Part, PlannedFiles, Summary, check_keeps_results};
+use perf4sight_verb::{
+    Context, CountedNoun, Divisible, Outline, PlannedFiles, Summary, WorkItem, WorkPart, check_keeps_results,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,20 +27,20 @@ impl Divisible for Detection {
 
     fn outline_elsewhere(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         self.check_divisible()?;
-        self.outlined()
+        self.build_outline()
     }
 
-    fn noun(&self) -> Noun {
-        Noun { one: "setting", several: "settings" }
+    fn noun(&self) -> CountedNoun {
+        CountedNoun { one: "setting", several: "settings" }
     }
 
-    fn items(&self, _: &PlannedFiles, _: &mut Context) -> Result<Vec<Item>> {
+    fn items(&self, _: &PlannedFiles, _: &mut Context) -> Result<Vec<WorkItem>> {
         self.check_divisible()?;
         let asked = self.with_whole_path();
         let rows = store::read(&self.out)?;
-        let tried = asked.tried(&rows);
-        let is_open = |setting: &&Setting| !tried.iter().any(|one| one.setting == **setting);
-        let item = |setting: &Setting| Item {
+        let tried = asked.tried_settings(&rows);
+        let is_open = |setting: &&SweepSetting| !tried.iter().any(|one| one.setting == **setting);
+        let item = |setting: &SweepSetting| WorkItem {
             name: setting.file_name(),
             // A batch that does not fit makes larger ones unnecessary.
             group: format!("{} {}", setting.num_workers, setting.prefetch_factor),
@@ -47,30 +49,30 @@ impl Divisible for Detection {
         Ok(self.settings.iter().filter(is_open).map(item).collect())
     }
 
-    fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
-        let chosen = |setting: &&Setting| part.items.contains(&setting.file_name());
-        let settings: Vec<Setting> = self.settings.iter().filter(chosen).copied().collect();
+    fn run_part(&self, part: &WorkPart<'_>, context: &mut Context) -> Result<Summary> {
+        let chosen = |setting: &&SweepSetting| part.items.contains(&setting.file_name());
+        let settings: Vec<SweepSetting> = self.settings.iter().filter(chosen).copied().collect();
         if settings.len() < part.items.len() {
             return Err(Error::input("this task has settings that the configuration lacks")
                 .help("the node sees other files than the machine that submitted: both need the same folder"));
         }
         let own = Detection { out: part.folder.to_owned(), settings, ..self.with_whole_path() };
         own.check()?;
-        let now = own.circumstances(&Trainer::open(&own)?).setting();
+        let now = own.circumstances(&DetectorTrainer::open(&own)?).setting();
         let known =
             store::read(&self.out)?.into_iter().find(|row| self.is_asked(row)).map(|row| row.circumstances.setting());
         check_kind(&known.map_or_else(|| claim(&part.run.join(MACHINE_FILE), &now), Ok)?, &now)?;
         let (tried, _, headline) = own.try_all(context)?;
         // That nothing fits is a result, too, and the task did its work.
-        let all_failed = tried.iter().all(|one| matches!(one.became, Became::Failed(_)));
+        let all_failed = tried.iter().all(|one| matches!(one.became, SettingResult::Failed(_)));
         match all_failed && !tried.is_empty() {
-            true => own.nothing(&tried, false),
+            true => own.nothing_ran(&tried, false),
             false => Ok(Summary { headline, ..Summary::default() }),
         }
     }
 
     fn merge(&self, folders: &[PathBuf], _: &mut Context) -> Result<()> {
-        let mut store = Store::open(&self.out)?;
+        let mut store = RowStore::open(&self.out)?;
         for folder in folders {
             store::read(folder)?.into_iter().try_for_each(|row| store.keep(row))?;
         }
@@ -79,15 +81,16 @@ impl Divisible for Detection {
 
     fn conclude(&self, context: &mut Context) -> Result<Summary> {
         let asked = self.with_whole_path();
-        let store = Store::open(&self.out)?;
+        let store = RowStore::open(&self.out)?;
         overwrite::check_folder(&self.out, [SETTINGS, REPORT], !store.rows.is_empty(), self.overwrite)?;
         let Some(row) = store.rows.iter().find(|row| asked.is_asked(row)) else {
             return Ok(Summary { headline: "no setting was measured".to_owned(), ..Summary::default() });
         };
-        let machine = Machine { circumstances: row.circumstances.clone(), processors_left: row.processors_left };
-        let tried = asked.tried(&store.rows);
+        let machine =
+            DetectionMachine { circumstances: row.circumstances.clone(), processors_left: row.processors_left };
+        let tried = asked.tried_settings(&store.rows);
         tried.iter().for_each(|one| one.warn(context));
-        let headline = format!("{} in {}", self.noun().counted(tried.len()), self.out.display());
+        let headline = format!("{} in {}", self.noun().count_text(tried.len()), self.out.display());
         asked.summary(&tried, &machine, headline, context)
     }
 }
@@ -103,20 +106,20 @@ impl Detection {
     }
 
     /// Whether a row is of one of the settings.
-    fn is_asked(&self, row: &Row) -> bool {
+    fn is_asked(&self, row: &StoredRow) -> bool {
         self.settings.iter().any(|setting| row.is_of_task(&self.task_of(*setting)))
     }
 
     /// The settings whose result is known from rows, on one kind of machine.
-    fn tried(&self, rows: &[Row]) -> Vec<Tried> {
-        let mut tried: Vec<Tried> = Vec::new();
+    fn tried_settings(&self, rows: &[StoredRow]) -> Vec<TriedSetting> {
+        let mut tried: Vec<TriedSetting> = Vec::new();
         for &setting in &self.settings {
             let row = rows.iter().find(|row| row.is_of_task(&self.task_of(setting)));
             let became = match row {
-                Some(row) => Some(row.became(setting)),
-                None => tried.iter().any(|one| one.rules_out(setting)).then_some(Became::Spared),
+                Some(row) => Some(row.to_result(setting)),
+                None => tried.iter().any(|one| one.rules_out(setting)).then_some(SettingResult::Spared),
             };
-            tried.extend(became.map(|became| Tried { setting, became }));
+            tried.extend(became.map(|became| TriedSetting { setting, became }));
         }
         tried
     }

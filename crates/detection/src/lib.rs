@@ -17,20 +17,21 @@ mod tests;
 mod timing;
 mod trainer;
 
-pub use perf4sight_step::detection::{Boxes, DetectionTask};
+pub use perf4sight_step::detection::{BoxSource, DetectionTask};
 
-use measurement_run::MeasurementRun;
+use measurement_run::SweepRun;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::OutputFolder;
 use perf4sight_base::overwrite;
-use perf4sight_base::units::{Bytes, Percent, counted};
+use perf4sight_base::units::{Bytes, Percent, count_text};
 use perf4sight_cost::device::slow_arithmetic;
-use perf4sight_machine::Seen;
-use perf4sight_machine::remote::Route;
-use perf4sight_report::{Cell, Column};
-use perf4sight_step::detection::{Measured, Memory};
+use perf4sight_machine::SampledConditions;
+use perf4sight_machine::remote::SshRoute;
+use perf4sight_report::{Cell, TableColumn};
+use perf4sight_step::detection::{MeasuredDetection, MemoryPeaks};
 use perf4sight_verb::{
-    Context, Divisible, Finding, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec,
+    Context, CountedNoun, Divisible, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, TableFinding, Verb,
+    VerbSpec,
 };
 use serde_json::json;
 use std::cmp::Ordering;
@@ -38,14 +39,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use store::{Circumstances, Row, Store};
-use timing::Timing;
-use trainer::Trainer;
+use store::{Circumstances, RowStore, StoredRow};
+use timing::StepTiming;
+use trainer::DetectorTrainer;
 
 /// The section `[detection]`.
 pub static SPEC: Spec = Spec {
     table: settings::TABLE,
-    subject: Noun { one: "setting", several: "settings" },
+    subject: CountedNoun { one: "setting", several: "settings" },
     parse: |values| Ok(Box::new(Detection::parse(values)?)),
 };
 
@@ -76,18 +77,18 @@ pub struct Detection {
     /// Folder for traces of some more steps.
     pub trace: Option<PathBuf>,
     /// The machine, where it is another one.
-    pub route: Option<Route>,
+    pub route: Option<SshRoute>,
     /// The fingerprint from which settings are predicted instead of measured.
     pub predict: Option<PathBuf>,
     /// Values common to all settings; batch, workers and prefetching are those of `settings`. An empty path means that
     /// no data are given.
     task: DetectionTask,
-    settings: Vec<Setting>,
+    settings: Vec<SweepSetting>,
 }
 
 /// The values that a sweep varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Setting {
+pub struct SweepSetting {
     /// Images of a step.
     pub batch: u64,
     /// Processes that load data.
@@ -96,65 +97,65 @@ pub struct Setting {
     pub prefetch_factor: u64,
 }
 
-struct Tried {
-    setting: Setting,
-    became: Became,
+struct TriedSetting {
+    setting: SweepSetting,
+    became: SettingResult,
 }
 
-struct Machine {
+struct DetectionMachine {
     circumstances: Circumstances,
     /// Processors that the training does not compute with, where known.
     processors_left: Option<u64>,
 }
 
-enum Became {
-    Ran(Box<Ran>),
-    OutOfMemory(Option<Memory>),
+enum SettingResult {
+    Ran(Box<RanSetting>),
+    OutOfMemory(Option<MemoryPeaks>),
     /// One that needs no more did not fit.
     Spared,
     Failed(String),
 }
 
-struct Ran {
-    measured: Measured,
-    timing: Timing,
-    seen: Seen,
+struct RanSetting {
+    measured: MeasuredDetection,
+    timing: StepTiming,
+    seen: SampledConditions,
     /// Why its times are not those of a training that learns.
     doubt: Option<String>,
     disturbance: Option<String>,
 }
 
-impl Ran {
+impl RanSetting {
     /// The faster one is the greater, and a doubtful one less than any other.
-    fn compare((_, one): &(Setting, &Ran), (_, other): &(Setting, &Ran)) -> Ordering {
+    fn compare((_, one): &(SweepSetting, &RanSetting), (_, other): &(SweepSetting, &RanSetting)) -> Ordering {
         let doubts = other.doubt.is_some().cmp(&one.doubt.is_some());
         doubts.then(one.timing.rate.total_cmp(&other.timing.rate))
     }
 }
 
-impl Became {
-    fn of(measured: Measured, setting: Setting, seen: Seen) -> Self {
-        match Timing::of(&measured, setting.batch) {
-            Some(timing) => Became::Ran(Box::new(Ran {
-                doubt: timing::doubt(&measured.losses),
+impl SettingResult {
+    fn from_measured(measured: MeasuredDetection, setting: SweepSetting, seen: SampledConditions) -> Self {
+        match StepTiming::from_measured(&measured, setting.batch) {
+            Some(timing) => SettingResult::Ran(Box::new(RanSetting {
+                doubt: timing::losses_doubt(&measured.losses),
                 disturbance: timing::disturbance(&measured),
                 measured,
                 timing,
                 seen,
             })),
-            None => Became::Failed("the worker's answer has no steps".to_owned()),
+            None => SettingResult::Failed("the worker's answer has no steps".to_owned()),
         }
     }
 }
 
-impl Setting {
+impl SweepSetting {
     /// All combinations, each once: without worker processes, prefetching does not matter.
-    pub fn all(batches: &[u64], workers: &[u64], prefetch: &[u64]) -> Vec<Setting> {
+    pub fn all(batches: &[u64], workers: &[u64], prefetch: &[u64]) -> Vec<SweepSetting> {
         let mut settings = Vec::new();
         for &batch in batches {
             for &num_workers in workers {
                 for &prefetch_factor in if num_workers == 0 { &prefetch[..prefetch.len().min(1)] } else { prefetch } {
-                    let setting = Setting { batch, num_workers, prefetch_factor };
+                    let setting = SweepSetting { batch, num_workers, prefetch_factor };
                     if !settings.contains(&setting) {
                         settings.push(setting);
                     }
@@ -175,7 +176,7 @@ impl Setting {
     }
 
     /// Whether it needs no more memory than another one.
-    fn needs_no_more_than(self, other: Setting) -> bool {
+    fn needs_no_more_than(self, other: SweepSetting) -> bool {
         self.batch <= other.batch
             && self.num_workers <= other.num_workers
             && self.prefetch_factor <= other.prefetch_factor
@@ -201,7 +202,7 @@ impl Verb for Detection {
 
 impl Section for Detection {
     fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
-        Ok(self.outlined()?.check_value("python", || self.check_trainer()))
+        Ok(self.build_outline()?.check_value("python", || self.check_trainer()))
     }
 
     fn divisible(&self) -> Option<&dyn Divisible> {
@@ -211,10 +212,10 @@ impl Section for Detection {
 
 impl Detection {
     /// The outline of its work, wherever that is done.
-    fn outlined(&self) -> Result<Outline<'_>> {
+    fn build_outline(&self) -> Result<Outline<'_>> {
         self.check_data()?;
         let data = self.task.data.clone();
-        let count = counted(self.settings.len() as u64, "setting");
+        let count = count_text(self.settings.len() as u64, "setting");
         let does = if self.predict.is_some() { "predicts" } else { "trains with" };
         let fingerprint = self.predict.iter().map(|path| KeyedPath { key: "predict", path: path.clone() });
         let read = self.route.is_none().then_some(KeyedPath { key: "data", path: data });
@@ -234,25 +235,25 @@ impl Detection {
     }
 }
 
-impl Tried {
-    fn ran(&self) -> Option<&Ran> {
+impl TriedSetting {
+    fn ran(&self) -> Option<&RanSetting> {
         match &self.became {
-            Became::Ran(ran) => Some(ran),
-            Became::OutOfMemory(_) | Became::Spared | Became::Failed(_) => None,
+            SettingResult::Ran(ran) => Some(ran),
+            SettingResult::OutOfMemory(_) | SettingResult::Spared | SettingResult::Failed(_) => None,
         }
     }
 
-    fn memory(&self) -> Option<Memory> {
+    fn memory(&self) -> Option<MemoryPeaks> {
         match &self.became {
-            Became::Ran(ran) => Some(ran.measured.memory),
-            Became::OutOfMemory(memory) => *memory,
-            Became::Spared | Became::Failed(_) => None,
+            SettingResult::Ran(ran) => Some(ran.measured.memory),
+            SettingResult::OutOfMemory(memory) => *memory,
+            SettingResult::Spared | SettingResult::Failed(_) => None,
         }
     }
 
     /// Whether another setting cannot fit where this one did not.
-    fn rules_out(&self, other: Setting) -> bool {
-        matches!(self.became, Became::OutOfMemory(_)) && self.setting.needs_no_more_than(other)
+    fn rules_out(&self, other: SweepSetting) -> bool {
+        matches!(self.became, SettingResult::OutOfMemory(_)) && self.setting.needs_no_more_than(other)
     }
 
     fn is_disturbed(&self) -> bool {
@@ -261,11 +262,11 @@ impl Tried {
 
     /// Warns of everything that the table does not show.
     fn warn(&self, context: &mut Context) {
-        let words = tables::words(self.setting);
+        let words = tables::setting_text(self.setting);
         match &self.became {
-            Became::Failed(reason) => context.warn(format_args!("{words}: {reason}")),
-            Became::OutOfMemory(_) | Became::Spared => {}
-            Became::Ran(ran) => {
+            SettingResult::Failed(reason) => context.warn(format_args!("{words}: {reason}")),
+            SettingResult::OutOfMemory(_) | SettingResult::Spared => {}
+            SettingResult::Ran(ran) => {
                 if let Some(doubt) = &ran.doubt {
                     let meaning = "its times are not those of a training that learns (learning_rate)";
                     context.warn(format_args!("{words}: {doubt}; {meaning}"));
@@ -275,7 +276,7 @@ impl Tried {
                 }
                 let damaged = &ran.measured.damaged;
                 if let Some((name, why)) = damaged.first_key_value() {
-                    let count = counted(damaged.len() as u64, "damaged sample");
+                    let count = count_text(damaged.len() as u64, "damaged sample");
                     context.warn(format_args!("{words}: {count} left out; the first: {name}: {why}"));
                 }
             }
@@ -300,7 +301,7 @@ impl Detection {
 
     /// Refuses a Python or a device that cannot train; predictions need neither.
     fn check_trainer(&self) -> Result<()> {
-        if self.predict.is_some() { Ok(()) } else { Trainer::open(self).map(drop) }
+        if self.predict.is_some() { Ok(()) } else { DetectorTrainer::open(self).map(drop) }
     }
 
     /// Refuses a folder with files of others in the places of results.
@@ -310,7 +311,7 @@ impl Detection {
     }
 
     /// The same; with rows of earlier runs, all files are of these.
-    fn check_replaced(&self, rows: &[Row]) -> Result<()> {
+    fn check_replaced(&self, rows: &[StoredRow]) -> Result<()> {
         overwrite::check_folder(&self.out, [SETTINGS, REPORT], !rows.is_empty(), self.overwrite)
     }
 
@@ -345,7 +346,7 @@ impl Detection {
         }
     }
 
-    fn circumstances(&self, trainer: &Trainer) -> Circumstances {
+    fn circumstances(&self, trainer: &DetectorTrainer) -> Circumstances {
         Circumstances {
             place: trainer.place.clone(),
             threads: trainer.threads(self),
@@ -375,45 +376,52 @@ impl Detection {
     }
 
     /// What became of the settings, on which machine, in words.
-    fn try_all(&self, context: &mut Context) -> Result<(Vec<Tried>, Machine, String)> {
-        let mut store = Store::open(&self.out)?;
+    fn try_all(&self, context: &mut Context) -> Result<(Vec<TriedSetting>, DetectionMachine, String)> {
+        let mut store = RowStore::open(&self.out)?;
         self.check_replaced(&store.rows)?;
-        let trainer = Trainer::open(self)?;
+        let trainer = DetectorTrainer::open(self)?;
         slow_arithmetic(&trainer.software()).into_iter().for_each(|slow| context.warn(slow));
-        let mut run = MeasurementRun::new(self, &trainer, &mut store, context);
+        let mut run = SweepRun::new(self, &trainer, &mut store, context);
         let tried = run.run(context)?;
         let headline = format!("{} measured, {} found in {}", run.measured, run.found, self.out.display());
         tried.iter().for_each(|one| one.warn(context));
-        let machine = Machine {
+        let machine = DetectionMachine {
             circumstances: self.circumstances(&trainer),
             processors_left: Some(trainer.processors_left(self)),
         };
         Ok((tried, machine, headline))
     }
 
-    fn summary(&self, tried: &[Tried], machine: &Machine, headline: String, context: &Context) -> Result<Summary> {
-        let ran: Vec<(Setting, &Ran)> = tried.iter().filter_map(|one| Some((one.setting, one.ran()?))).collect();
+    fn summary(
+        &self,
+        tried: &[TriedSetting],
+        machine: &DetectionMachine,
+        headline: String,
+        context: &Context,
+    ) -> Result<Summary> {
+        let ran: Vec<(SweepSetting, &RanSetting)> =
+            tried.iter().filter_map(|one| Some((one.setting, one.ran()?))).collect();
         let interrupted = context.cancelled() && tried.len() < self.settings.len();
         let settings = tables::settings(tried, self.epochs);
         if !tried.is_empty() {
             overwrite::save(&self.out.join(SETTINGS), settings.to_csv(), self.overwrite)?;
         }
-        let Some(&(setting, best)) = ran.iter().max_by(|one, other| Ran::compare(one, other)) else {
-            return self.nothing(tried, interrupted);
+        let Some(&(setting, best)) = ran.iter().max_by(|one, other| RanSetting::compare(one, other)) else {
+            return self.nothing_ran(tried, interrupted);
         };
-        let Machine { circumstances, processors_left } = machine;
+        let DetectionMachine { circumstances, processors_left } = machine;
         let (epochs, processors) = (self.epochs, *processors_left);
-        let answer = tables::Answer { setting, best, ran: &ran, epochs, processors, circumstances };
+        let answer = tables::BestSetting { setting, best, ran: &ran, epochs, processors, circumstances };
         let tables = vec![settings, tables::parts(setting, best), tables::machine(&ran)];
         let report = self.out.join(REPORT);
-        let page = page::of(self, tried, &answer, context.warnings());
+        let page = page::build_page(self, tried, &answer, context.warnings());
         overwrite::save(&report, page.to_html(), self.overwrite)?;
         let kept = if interrupted { "; interrupted: the same command does the rest" } else { "" };
         let of_those = match interrupted {
             true => format!(
                 "interrupted after {} of {}; of those ",
                 tried.len(),
-                counted(self.settings.len() as u64, "setting")
+                count_text(self.settings.len() as u64, "setting")
             ),
             false => String::new(),
         };
@@ -442,26 +450,29 @@ impl Detection {
     }
 
     /// The memory of the leanest setting that ran out of memory, and the limit.
-    fn least(&self, tried: &[Tried]) -> String {
+    fn least(&self, tried: &[TriedSetting]) -> String {
         let taken = tried.iter().filter_map(|one| match one.became {
-            Became::OutOfMemory(Some(memory)) => Some((memory.used, one.setting)),
-            Became::OutOfMemory(None) | Became::Ran(_) | Became::Spared | Became::Failed(_) => None,
+            SettingResult::OutOfMemory(Some(memory)) => Some((memory.used, one.setting)),
+            SettingResult::OutOfMemory(None)
+            | SettingResult::Ran(_)
+            | SettingResult::Spared
+            | SettingResult::Failed(_) => None,
         });
         let least = taken.min_by_key(|(used, _)| *used).map_or(String::new(), |(used, setting)| {
-            format!(": {} needed more than {} when it ended", tables::words(setting), Bytes(used))
+            format!(": {} needed more than {} when it ended", tables::setting_text(setting), Bytes(used))
         });
         let limit = self.mem_limit.map_or(String::new(), |limit| format!(" (mem_limit is {limit})"));
         least + &limit
     }
 
     /// The result where no setting ran.
-    fn nothing(&self, tried: &[Tried], interrupted: bool) -> Result<Summary> {
+    fn nothing_ran(&self, tried: &[TriedSetting], interrupted: bool) -> Result<Summary> {
         if interrupted {
             return Ok(Summary { headline: "interrupted; no setting was finished".to_owned(), ..Summary::default() });
         }
-        let fails = |one: &&Tried| matches!(one.became, Became::Failed(_));
+        let fails = |one: &&TriedSetting| matches!(one.became, SettingResult::Failed(_));
         match tried.iter().find(fails).map(|one| &one.became) {
-            Some(Became::Failed(reason)) => {
+            Some(SettingResult::Failed(reason)) => {
                 Err(Error::device(format!("no setting ran; the first that failed: {reason}")))
             }
             _ => Err(Error::device(format!(
@@ -488,16 +499,19 @@ fn check_data(data: &Path) -> Result<()> {
 }
 
 /// The cells of each setting for the closing table of a configuration.
-fn findings(ran: &[(Setting, &Ran)]) -> Vec<Finding> {
-    let cells = |(setting, ran): &(Setting, &Ran)| {
+fn findings(ran: &[(SweepSetting, &RanSetting)]) -> Vec<TableFinding> {
+    let cells = |(setting, ran): &(SweepSetting, &RanSetting)| {
         let resident = Bytes(ran.measured.memory.resident);
-        let cells: [(Column, Cell); 3] = [
-            (Column::number("images_per_second", "images/s"), ran.timing.rate.into()),
-            (Column::number("waiting_percent", "waiting for data"), share(ran.timing.waiting(&ran.measured)).into()),
-            (Column::number("resident_bytes", "resident"), resident.into()),
+        let cells: [(TableColumn, Cell); 3] = [
+            (TableColumn::number("images_per_second", "images/s"), ran.timing.rate.into()),
+            (
+                TableColumn::number("waiting_percent", "waiting for data"),
+                share(ran.timing.waiting(&ran.measured)).into(),
+            ),
+            (TableColumn::number("resident_bytes", "resident"), resident.into()),
         ];
-        let about = tables::words(*setting);
-        cells.map(|(column, cell)| Finding { about: about.clone(), column, cell })
+        let about = tables::setting_text(*setting);
+        cells.map(|(column, cell)| TableFinding { about: about.clone(), column, cell })
     };
     ran.iter().flat_map(cells).collect()
 }

@@ -1,14 +1,19 @@
 //! `report.html`: the best setting, rates over settings, the parts of a step's time, memory, and the method of
 //! measurement.
 
-use super::tables::{self, Answer, words};
-use super::{Became, Detection, Ran, Setting, Tried};
+use super::tables::{self, BestSetting, setting_text};
+use super::{Detection, RanSetting, SettingResult, SweepSetting, TriedSetting};
 use perf4sight_base::units::Bytes;
 use perf4sight_report::{
-    Axis, Block, Chart, Fact, Group, Line, Page, Plot, Series, StackedBars, Tone, Value, Whole, sentence,
+    AnswerTone, Axis, BarGroup, BarLength, Block, Chart, Fact, Line, Page, Plot, Series, StackedBars, Value, sentence,
 };
 
-pub(super) fn of(asked: &Detection, tried: &[Tried], answer: &Answer<'_>, warnings: &[String]) -> Page {
+pub(super) fn build_page(
+    asked: &Detection,
+    tried: &[TriedSetting],
+    answer: &BestSetting<'_>,
+    warnings: &[String],
+) -> Page {
     let network = &asked.task.network;
     let place = &answer.circumstances.place;
     let mut page = Page::new(format!("Training {network}"), format!("Measured on {place}, some steps of each setting"));
@@ -23,14 +28,14 @@ pub(super) fn of(asked: &Detection, tried: &[Tried], answer: &Answer<'_>, warnin
 
 /// The verdict. It is cautious where one of the settings failed, was disturbed, or has steps that are not those of a
 /// training.
-fn suits(tried: &[Tried], answer: &Answer<'_>, warnings: &[String]) -> Vec<Block> {
+fn suits(tried: &[TriedSetting], answer: &BestSetting<'_>, warnings: &[String]) -> Vec<Block> {
     let timing = &answer.best.timing;
     let sound = tried.iter().all(|one| match &one.became {
-        Became::Ran(ran) => ran.doubt.is_none() && ran.disturbance.is_none(),
-        Became::OutOfMemory(_) | Became::Spared => true,
-        Became::Failed(_) => false,
+        SettingResult::Ran(ran) => ran.doubt.is_none() && ran.disturbance.is_none(),
+        SettingResult::OutOfMemory(_) | SettingResult::Spared => true,
+        SettingResult::Failed(_) => false,
     });
-    let tone = if sound { Tone::Good } else { Tone::Caution };
+    let tone = if sound { AnswerTone::Good } else { AnswerTone::Caution };
     let facts = vec![
         Fact::new("images/s", timing.rate),
         Fact::new("resident", Bytes(answer.best.measured.memory.resident)),
@@ -42,13 +47,13 @@ fn suits(tried: &[Tried], answer: &Answer<'_>, warnings: &[String]) -> Vec<Block
 }
 
 /// The table, and rates over batch sizes where there are several.
-fn settings(asked: &Detection, tried: &[Tried], ran: &[(Setting, &Ran)]) -> Vec<Block> {
+fn settings(asked: &Detection, tried: &[TriedSetting], ran: &[(SweepSetting, &RanSetting)]) -> Vec<Block> {
     let mut loads: Vec<(u64, u64)> =
         ran.iter().map(|(setting, _)| (setting.num_workers, setting.prefetch_factor)).collect();
     loads.sort_unstable();
     loads.dedup();
     let series = loads.into_iter().map(|(num_workers, prefetch_factor)| {
-        let of = |(setting, ran): &(Setting, &Ran)| {
+        let of = |(setting, ran): &(SweepSetting, &RanSetting)| {
             let same = (setting.num_workers, setting.prefetch_factor) == (num_workers, prefetch_factor);
             same.then_some(Value { x: setting.batch as f64, y: ran.timing.rate, interval: ran.timing.interval })
         };
@@ -63,19 +68,19 @@ fn settings(asked: &Detection, tried: &[Tried], ran: &[(Setting, &Ran)]) -> Vec<
         Block::Chart(Chart::new("Rate over batch sizes", caption, Plot::Line(line)))
     });
     let failed = tried.iter().filter_map(|one| match &one.became {
-        Became::Failed(reason) => Some(format!("{}: {}", words(one.setting), sentence(reason))),
-        Became::Ran(_) | Became::OutOfMemory(_) | Became::Spared => None,
+        SettingResult::Failed(reason) => Some(format!("{}: {}", setting_text(one.setting), sentence(reason))),
+        SettingResult::Ran(_) | SettingResult::OutOfMemory(_) | SettingResult::Spared => None,
     });
     let failed: Vec<String> = failed.collect();
     let failed = (!failed.is_empty()).then_some(Block::List(failed));
     chart.into_iter().chain([Block::Table(tables::settings(tried, asked.epochs))]).chain(failed).collect()
 }
 
-fn bars(ran: &[(Setting, &Ran)]) -> Vec<Group> {
-    vec![Group { name: String::new(), bars: ran.iter().map(|(setting, _)| words(*setting)).collect() }]
+fn bars(ran: &[(SweepSetting, &RanSetting)]) -> Vec<BarGroup> {
+    vec![BarGroup { name: String::new(), bars: ran.iter().map(|(setting, _)| setting_text(*setting)).collect() }]
 }
 
-fn parts(answer: &Answer<'_>) -> Vec<Block> {
+fn parts(answer: &BestSetting<'_>) -> Vec<Block> {
     let series = tables::PARTS.iter().enumerate().map(|(part, name)| {
         let milliseconds: Vec<f64> = answer.ran.iter().map(|(_, ran)| 1e3 * ran.timing.parts[part]).collect();
         Series::new(*name, milliseconds)
@@ -84,7 +89,7 @@ fn parts(answer: &Answer<'_>) -> Vec<Block> {
         groups: bars(answer.ran),
         value: Axis::linear("ms"),
         series: series.collect(),
-        whole: Whole::Sum,
+        whole: BarLength::Sum,
         keys: Vec::new(),
         intervals: Vec::new(),
     };
@@ -95,8 +100,8 @@ fn parts(answer: &Answer<'_>) -> Vec<Block> {
     ]
 }
 
-fn memory(ran: &[(Setting, &Ran)]) -> Vec<Block> {
-    let mib = |of: &dyn Fn(&Ran) -> u64| ran.iter().map(|(_, ran)| Bytes(of(ran)).mib()).collect::<Vec<f64>>();
+fn memory(ran: &[(SweepSetting, &RanSetting)]) -> Vec<Block> {
+    let mib = |of: &dyn Fn(&RanSetting) -> u64| ran.iter().map(|(_, ran)| Bytes(of(ran)).mib()).collect::<Vec<f64>>();
     let series = vec![
         Series::new("the process", mib(&|ran| ran.measured.memory.resident)),
         Series::new("its loading processes", mib(&|ran| ran.measured.memory.loaders)),
@@ -105,7 +110,7 @@ fn memory(ran: &[(Setting, &Ran)]) -> Vec<Block> {
         groups: bars(ran),
         value: Axis::linear("MiB"),
         series,
-        whole: Whole::Sum,
+        whole: BarLength::Sum,
         keys: Vec::new(),
         intervals: Vec::new(),
     };
@@ -113,7 +118,7 @@ fn memory(ran: &[(Setting, &Ran)]) -> Vec<Block> {
     vec![Block::Chart(Chart::new("Resident memory", caption, Plot::StackedBars(stacked)))]
 }
 
-fn losses(best: &Ran) -> Vec<Block> {
+fn losses(best: &RanSetting) -> Vec<Block> {
     let value =
         |(step, loss): (usize, &Option<f64>)| loss.map(|loss| Value { x: (step + 1) as f64, y: loss, interval: None });
     let values: Vec<Value> = best.measured.losses.iter().enumerate().filter_map(value).collect();
@@ -125,7 +130,7 @@ fn losses(best: &Ran) -> Vec<Block> {
     ))]
 }
 
-fn origin(asked: &Detection, answer: &Answer<'_>) -> Vec<Block> {
+fn origin(asked: &Detection, answer: &BestSetting<'_>) -> Vec<Block> {
     let task = &asked.task;
     let (measured, circumstances) = (&answer.best.measured, answer.circumstances);
     let size = task.size.map_or("the network's own".to_owned(), |size| format!("{size} px"));

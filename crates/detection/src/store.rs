@@ -1,12 +1,12 @@
 //! Settings that were measured, kept as soon as each is finished: none is measured twice.
 
-use super::{Became, Setting};
+use super::{SettingResult, SweepSetting};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::lock_folder;
 use perf4sight_base::{atomic_write, input_file};
 use perf4sight_machine as machine;
-use perf4sight_machine::Seen;
-use perf4sight_step::detection::{DetectionTask, Memory, Reply};
+use perf4sight_machine::SampledConditions;
+use perf4sight_step::detection::{DetectionReply, DetectionTask, MemoryPeaks};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,22 +19,22 @@ const FORMAT: u32 = 1;
 const ROOM: usize = 256 << 10;
 
 /// The stored rows of a folder, which is locked against other writers.
-pub(super) struct Store {
+pub(super) struct RowStore {
     folder: PathBuf,
-    pub rows: Vec<Row>,
+    pub rows: Vec<StoredRow>,
     _held: File,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Row {
+pub(super) struct StoredRow {
     pub circumstances: Circumstances,
     pub task: DetectionTask,
     /// How often it was measured: disturbed ones are once more.
     pub visits: u32,
-    pub outcome: Outcome,
+    pub outcome: StoredOutcome,
     /// The state of the machine during the measurement.
-    #[serde(default, skip_serializing_if = "Seen::is_empty")]
-    pub seen: Seen,
+    #[serde(default, skip_serializing_if = "SampledConditions::is_empty")]
+    pub seen: SampledConditions,
     /// Processors of the machine that the training does not compute with; unknown in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processors_left: Option<u64>,
@@ -51,7 +51,7 @@ pub(super) struct Circumstances {
     /// The machine, where it was reached over ssh.
     #[serde(default)]
     pub host: Option<String>,
-    pub software: machine::Setting,
+    pub software: machine::MachineProperties,
     /// Checksums of the list of images and of the module of a user's own network, by path; empty for files of another
     /// machine.
     #[serde(default)]
@@ -61,19 +61,19 @@ pub(super) struct Circumstances {
 /// The result of a setting that is not tried again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Outcome {
-    Measured(Box<perf4sight_step::detection::Measured>),
+pub(super) enum StoredOutcome {
+    Measured(Box<perf4sight_step::detection::MeasuredDetection>),
     /// They did not fit.
-    OutOfMemory(Option<Memory>),
+    OutOfMemory(Option<MemoryPeaks>),
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredRows {
     format: u32,
-    rows: Vec<Row>,
+    rows: Vec<StoredRow>,
 }
 
-impl Store {
+impl RowStore {
     /// Opens a folder, which is created where it does not exist.
     ///
     /// # Errors
@@ -85,19 +85,19 @@ impl Store {
             Error::io(folder, "keep measurements here", &cause)
                 .help("make room or permit writing, or choose another folder (out)")
         })?;
-        Ok(Store { rows: read(folder)?, folder: folder.to_owned(), _held: held })
+        Ok(RowStore { rows: read(folder)?, folder: folder.to_owned(), _held: held })
     }
 
     /// The row of a setting, if it was measured with the same task.
-    pub fn row(&self, circumstances: &Circumstances, task: &DetectionTask) -> Option<&Row> {
+    pub fn row(&self, circumstances: &Circumstances, task: &DetectionTask) -> Option<&StoredRow> {
         self.rows.iter().find(|row| row.is_of(circumstances, task))
     }
 
     /// Stores a row in place of the earlier row of its setting.
-    pub fn keep(&mut self, row: Row) -> Result<()> {
+    pub fn keep(&mut self, row: StoredRow) -> Result<()> {
         self.rows.retain(|known| !known.is_of(&row.circumstances, &row.task));
         self.rows.push(row);
-        let kept = Kept { format: FORMAT, rows: std::mem::take(&mut self.rows) };
+        let kept = StoredRows { format: FORMAT, rows: std::mem::take(&mut self.rows) };
         let text = serde_json::to_string(&kept);
         self.rows = kept.rows;
         let text = text.map_err(|cause| Error::device(format!("measurements cannot be written: {cause}")))?;
@@ -109,7 +109,7 @@ impl Store {
 ///
 /// # Errors
 /// A file that cannot be read, or is of another version.
-pub(super) fn read(folder: &Path) -> Result<Vec<Row>> {
+pub(super) fn read(folder: &Path) -> Result<Vec<StoredRow>> {
     let file = folder.join(FILE);
     let Some(text) = input_file::text_if_there(&file, "read what was measured")? else { return Ok(Vec::new()) };
     let unread = |what: String| {
@@ -118,24 +118,26 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Row>> {
             .expected("what perf4sight detection wrote")
             .help("choose another folder (out), or remove this file")
     };
-    let kept: Kept =
+    let kept: StoredRows =
         serde_json::from_str(&text).map_err(|cause| unread(format!("these measurements cannot be read: {cause}")))?;
     if kept.format != FORMAT {
         return Err(unread(format!("measurements of format {} instead of {FORMAT}", kept.format)));
     }
     for row in &kept.rows {
-        if let Outcome::Measured(measured) = &row.outcome {
+        if let StoredOutcome::Measured(measured) = &row.outcome {
             measured.check().map_err(|impossible| unread(format!("these measurements are damaged: {impossible}")))?;
         }
     }
     Ok(kept.rows)
 }
 
-impl Row {
-    pub fn became(&self, setting: Setting) -> Became {
+impl StoredRow {
+    pub fn to_result(&self, setting: SweepSetting) -> SettingResult {
         match &self.outcome {
-            Outcome::Measured(measured) => Became::of((**measured).clone(), setting, self.seen.clone()),
-            Outcome::OutOfMemory(memory) => Became::OutOfMemory(*memory),
+            StoredOutcome::Measured(measured) => {
+                SettingResult::from_measured((**measured).clone(), setting, self.seen.clone())
+            }
+            StoredOutcome::OutOfMemory(memory) => SettingResult::OutOfMemory(*memory),
         }
     }
 
@@ -153,7 +155,7 @@ impl Row {
 
 impl Circumstances {
     /// The facts that two machines must share for their measurements to be compared.
-    pub fn setting(&self) -> machine::Setting {
+    pub fn setting(&self) -> machine::MachineProperties {
         let own = [
             ("place", self.place.clone()),
             ("threads", self.threads.to_string()),
@@ -163,24 +165,24 @@ impl Circumstances {
     }
 }
 
-impl Outcome {
+impl StoredOutcome {
     /// The part of a reply that is stored; none for a failure, which is tried again.
-    pub fn of(reply: Reply) -> std::result::Result<Self, String> {
+    pub fn from_reply(reply: DetectionReply) -> std::result::Result<Self, String> {
         match reply {
-            Reply::Measured(measured) => match measured.check() {
-                Ok(()) => Ok(Outcome::Measured(measured)),
+            DetectionReply::Measured(measured) => match measured.check() {
+                Ok(()) => Ok(StoredOutcome::Measured(measured)),
                 Err(impossible) => Err(impossible.to_string()),
             },
-            Reply::OutOfMemory { memory } => Ok(Outcome::OutOfMemory(memory)),
-            Reply::Failed { reason } => Err(reason),
+            DetectionReply::OutOfMemory { memory } => Ok(StoredOutcome::OutOfMemory(memory)),
+            DetectionReply::Failed { reason } => Err(reason),
         }
     }
 
     /// How many of the free steps others disturbed.
     pub fn disturbed_steps(&self) -> u64 {
         match self {
-            Outcome::Measured(measured) => measured.plain.disturbed,
-            Outcome::OutOfMemory(_) => 0,
+            StoredOutcome::Measured(measured) => measured.plain.disturbed,
+            StoredOutcome::OutOfMemory(_) => 0,
         }
     }
 }

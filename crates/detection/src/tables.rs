@@ -1,20 +1,20 @@
 //! The results of a sweep as tables and a sentence.
 
 use super::store::Circumstances;
-use super::timing::{Timing, waits_for_data};
-use super::{Became, Ran, Setting, Tried, share};
+use super::timing::{StepTiming, waits_for_data};
+use super::{RanSetting, SettingResult, SweepSetting, TriedSetting, share};
 use perf4sight_base::stats::mean;
-use perf4sight_base::units::{Bytes, Milliseconds, counted};
-use perf4sight_report::{Column, Rows, Table, significant};
-use perf4sight_step::detection::Parts;
+use perf4sight_base::units::{Bytes, Milliseconds, count_text};
+use perf4sight_report::{Table, TableBuilder, TableColumn, significant};
+use perf4sight_step::detection::StepSeconds;
 use std::collections::BTreeMap;
 
-/// Titles of the parts in [`Parts::each`](perf4sight_step::detection::Parts::each).
+/// Titles of the parts in [`StepSeconds::in_order`](perf4sight_step::detection::StepSeconds::in_order).
 pub(super) const PARTS: [&str; 6] =
     ["waiting for data", "copying to the device", "forward", "backward", "optimizer", "other"];
 
 /// "batch 4, 2 workers, prefetch 2".
-pub(super) fn words(setting: Setting) -> String {
+pub(super) fn setting_text(setting: SweepSetting) -> String {
     format!("batch {}, {}", setting.batch, loading(setting.num_workers, setting.prefetch_factor))
 }
 
@@ -31,13 +31,13 @@ fn milliseconds(seconds: f64) -> Milliseconds {
     Milliseconds(1e3 * seconds)
 }
 
-pub(super) fn settings(tried: &[Tried], epochs: u64) -> Table {
-    let epoch = |one: &Tried| Some(one.ran()?.timing.epoch(one.ran()?.measured.images, one.setting.batch));
-    let timed = |one: &Tried, of: fn(&Timing) -> f64| Some(milliseconds(of(&one.ran()?.timing)));
-    let longer = |one: &Tried| Some(share(one.ran()?.timing.exact / one.ran()?.timing.plain - 1.0));
-    let waiting = |one: &Tried| Some(share(one.ran()?.timing.waiting(&one.ran()?.measured)));
-    let ahead = |setting: Setting| (setting.num_workers > 0).then_some(setting.prefetch_factor);
-    Rows::new("Training", tried)
+pub(super) fn settings(tried: &[TriedSetting], epochs: u64) -> Table {
+    let epoch = |one: &TriedSetting| Some(one.ran()?.timing.epoch(one.ran()?.measured.images, one.setting.batch));
+    let timed = |one: &TriedSetting, of: fn(&StepTiming) -> f64| Some(milliseconds(of(&one.ran()?.timing)));
+    let longer = |one: &TriedSetting| Some(share(one.ran()?.timing.exact / one.ran()?.timing.plain - 1.0));
+    let waiting = |one: &TriedSetting| Some(share(one.ran()?.timing.waiting(&one.ran()?.measured)));
+    let ahead = |setting: SweepSetting| (setting.num_workers > 0).then_some(setting.prefetch_factor);
+    TableBuilder::new("Training", tried)
         .number("batch", "batch", |one| one.setting.batch)
         .number("num_workers", "workers", |one| one.setting.num_workers)
         .number("prefetch_factor", "prefetch", |one| ahead(one.setting))
@@ -53,7 +53,7 @@ pub(super) fn settings(tried: &[Tried], epochs: u64) -> Table {
         .number("first_steps_ms", "first steps", |one| timed(one, |timing| timing.first))
         .number("waiting_percent", "waiting", |one| waiting(one))
         .number("epoch_ms", "an epoch", |one| epoch(one).map(milliseconds))
-        .number("training_ms", counted(epochs, "epoch"), |one| {
+        .number("training_ms", count_text(epochs, "epoch"), |one| {
             epoch(one).map(|epoch| milliseconds(epochs as f64 * epoch))
         })
         .number("resident_bytes", "resident", |one| Some(Bytes(one.memory()?.resident)))
@@ -64,24 +64,24 @@ pub(super) fn settings(tried: &[Tried], epochs: u64) -> Table {
         .table()
 }
 
-fn outcome(one: &Tried) -> &'static str {
+fn outcome(one: &TriedSetting) -> &'static str {
     match &one.became {
-        Became::Ran(ran) if ran.doubt.is_some() => "doubtful",
-        Became::Ran(ran) if ran.disturbance.is_some() => "disturbed",
-        Became::Ran(_) => "ran",
-        Became::OutOfMemory(_) => "does not fit",
-        Became::Spared => "not tried: less did not fit",
-        Became::Failed(_) => "failed",
+        SettingResult::Ran(ran) if ran.doubt.is_some() => "doubtful",
+        SettingResult::Ran(ran) if ran.disturbance.is_some() => "disturbed",
+        SettingResult::Ran(_) => "ran",
+        SettingResult::OutOfMemory(_) => "does not fit",
+        SettingResult::Spared => "not tried: less did not fit",
+        SettingResult::Failed(_) => "failed",
     }
 }
 
 /// The parts of the time of an exact step.
-pub(super) fn parts(setting: Setting, ran: &Ran) -> Table {
+pub(super) fn parts(setting: SweepSetting, ran: &RanSetting) -> Table {
     let sum: f64 = ran.timing.parts.iter().sum();
     let trunk = ["of forward, the backbone", "of backward, the backbone"].into_iter().zip(trunk(ran));
     let trunk = trunk.filter_map(|(part, seconds)| Some((part, seconds?)));
     let rows = PARTS.into_iter().zip(ran.timing.parts).chain([("step", sum)]).chain(trunk);
-    Rows::new(format!("Where a step's time goes: {}", words(setting)), rows)
+    TableBuilder::new(format!("Where a step's time goes: {}", setting_text(setting)), rows)
         .text("part", "part", |(part, _)| *part)
         .number("mean_ms", "mean", |(_, seconds)| milliseconds(*seconds))
         .number("percent", "share", |(_, seconds)| share(seconds / sum))
@@ -89,9 +89,9 @@ pub(super) fn parts(setting: Setting, ran: &Ran) -> Table {
 }
 
 /// Mean seconds of an exact step that the backbone takes, forward and backward.
-pub(super) fn trunk(ran: &Ran) -> [Option<f64>; 2] {
+pub(super) fn trunk(ran: &RanSetting) -> [Option<f64>; 2] {
     let parts = &ran.measured.exact.parts;
-    let mean = |of: &dyn Fn(&Parts) -> Option<f64>| {
+    let mean = |of: &dyn Fn(&StepSeconds) -> Option<f64>| {
         let known: Vec<f64> = parts.iter().filter_map(of).collect();
         (known.len() == parts.len()).then(|| mean(&known))
     };
@@ -99,13 +99,13 @@ pub(super) fn trunk(ran: &Ran) -> [Option<f64>; 2] {
 }
 
 /// The state of the machine while settings ran; empty where it reported nothing.
-pub(super) fn machine(ran: &[(Setting, &Ran)]) -> Table {
+pub(super) fn machine(ran: &[(SweepSetting, &RanSetting)]) -> Table {
     let columns = [
-        Column::text("setting", "setting"),
-        Column::text("what", "what"),
-        Column::text("name", "of"),
-        Column::number("value", "value"),
-        Column::text("unit", "unit"),
+        TableColumn::text("setting", "setting"),
+        TableColumn::text("what", "what"),
+        TableColumn::text("name", "of"),
+        TableColumn::number("value", "value"),
+        TableColumn::text("unit", "unit"),
     ];
     let mut table = Table::new("The machine meanwhile", columns);
     for (setting, ran) in ran {
@@ -117,7 +117,13 @@ pub(super) fn machine(ran: &[(Setting, &Ran)]) -> Table {
         ];
         for (what, values, unit) in reported {
             for (name, value) in values {
-                table.row([words(*setting).into(), what.into(), name.as_str().into(), (*value).into(), unit.into()]);
+                table.row([
+                    setting_text(*setting).into(),
+                    what.into(),
+                    name.as_str().into(),
+                    (*value).into(),
+                    unit.into(),
+                ]);
             }
         }
     }
@@ -125,10 +131,10 @@ pub(super) fn machine(ran: &[(Setting, &Ran)]) -> Table {
 }
 
 /// The best setting of those that ran.
-pub(super) struct Answer<'a> {
-    pub setting: Setting,
-    pub best: &'a Ran,
-    pub ran: &'a [(Setting, &'a Ran)],
+pub(super) struct BestSetting<'a> {
+    pub setting: SweepSetting,
+    pub best: &'a RanSetting,
+    pub ran: &'a [(SweepSetting, &'a RanSetting)],
     /// Epochs of the whole training.
     pub epochs: u64,
     /// Processors of the machine that the training does not compute with, where known.
@@ -136,11 +142,12 @@ pub(super) struct Answer<'a> {
     pub circumstances: &'a Circumstances,
 }
 
-impl Answer<'_> {
+impl BestSetting<'_> {
     /// The best setting, its uncertainty, its memory and its bottleneck.
     pub fn sentence(&self) -> String {
         let several = self.ran.len() > 1;
-        let what = if several { format!("{} is the fastest", words(self.setting)) } else { words(self.setting) };
+        let what =
+            if several { format!("{} is the fastest", setting_text(self.setting)) } else { setting_text(self.setting) };
         let (rate, interval, rivals) = (significant(self.best.timing.rate), self.interval(), self.rivals());
         format!(
             "{what}: {rate} images/s ({interval}){rivals}; {}; {}; {}.",
@@ -159,7 +166,7 @@ impl Answer<'_> {
         }
     }
 
-    fn may_be_as_fast(&self, ran: &Ran) -> bool {
+    fn may_be_as_fast(&self, ran: &RanSetting) -> bool {
         let low = self.best.timing.interval.map_or(0.0, |(low, _)| low);
         ran.timing.interval.is_none_or(|(_, high)| high > low)
     }
@@ -175,7 +182,7 @@ impl Answer<'_> {
 
     /// Its memory, and that of the leanest other setting that may be as fast, where one is leaner.
     fn memory(&self) -> String {
-        let takes = |ran: &Ran| ran.measured.memory.resident.saturating_add(ran.measured.memory.loaders);
+        let takes = |ran: &RanSetting| ran.measured.memory.resident.saturating_add(ran.measured.memory.loaders);
         let own = takes(self.best);
         let leaner = || self.ran.iter().filter(|(_, ran)| takes(ran) < own);
         let rival = leaner().filter(|(_, ran)| self.may_be_as_fast(ran)).min_by_key(|(_, ran)| takes(ran));
@@ -185,7 +192,7 @@ impl Answer<'_> {
                     true => "may be as fast".to_owned(),
                     false => format!("is {} slower", share(1.0 - ran.timing.rate / self.best.timing.rate)),
                 };
-                format!(", {} more than {}, which {slower}", Bytes(own - takes(ran)), words(*setting))
+                format!(", {} more than {}, which {slower}", Bytes(own - takes(ran)), setting_text(*setting))
             });
         let loaders = if self.best.measured.memory.loaders > 0 { " with its loading processes" } else { "" };
         format!("{} resident{loaders}{compared}", Bytes(own))
@@ -194,7 +201,7 @@ impl Answer<'_> {
     fn time(&self) -> String {
         let epoch = self.best.timing.epoch(self.best.measured.images, self.setting.batch);
         let [one, all] = [epoch, self.epochs as f64 * epoch].map(|seconds| Milliseconds(1e3 * seconds));
-        format!("an epoch takes {one}, {} {all}", counted(self.epochs, "epoch"))
+        format!("an epoch takes {one}, {} {all}", count_text(self.epochs, "epoch"))
     }
 
     /// Whether data or the device is the bottleneck, and the remedy.
@@ -207,20 +214,22 @@ impl Answer<'_> {
     }
 
     fn remedy(&self) -> String {
-        let waits = |ran: &Ran| ran.timing.waiting(&ran.measured);
+        let waits = |ran: &RanSetting| ran.timing.waiting(&ran.measured);
         let same =
             self.ran.iter().filter(|(other, ran)| other.batch == self.setting.batch && !waits_for_data(waits(ran)));
         if let Some((other, ran)) = same.min_by(|(_, one), (_, other)| waits(one).total_cmp(&waits(other))) {
-            return format!("{} waits {}, and is no faster all the same", words(*other), share(waits(ran)));
+            return format!("{} waits {}, and is no faster all the same", setting_text(*other), share(waits(ran)));
         }
         let needed = self.best.timing.workers_needed(&self.best.measured, self.setting.num_workers);
         let many = if needed == 1 { "1 loading process".to_owned() } else { format!("{needed} loading processes") };
-        let more = |(other, _): &&(Setting, &Ran)| other.batch == self.setting.batch && other.num_workers >= needed;
-        if let Some((other, ran)) = self.ran.iter().filter(more).max_by(|one, other| Ran::compare(one, other)) {
+        let more = |(other, _): &&(SweepSetting, &RanSetting)| {
+            other.batch == self.setting.batch && other.num_workers >= needed
+        };
+        if let Some((other, ran)) = self.ran.iter().filter(more).max_by(|one, other| RanSetting::compare(one, other)) {
             let rate = significant(ran.timing.rate);
             return format!(
                 "at the present loading speed {many} would be enough, but {} gave {rate} images/s",
-                words(*other)
+                setting_text(*other)
             );
         }
         match self.processors.filter(|left| needed > *left) {

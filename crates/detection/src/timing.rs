@@ -1,8 +1,8 @@
 //! Evaluates the steps of a detector: rate, parts, percentiles, and whether data or the device is the bottleneck.
 
 use perf4sight_base::stats::{mean, percentile};
-use perf4sight_base::units::counted;
-use perf4sight_step::detection::{Measured, Parts, Phase};
+use perf4sight_base::units::count_text;
+use perf4sight_step::detection::{MeasuredDetection, StepSeconds, StepSeries};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The share of a step spent waiting for data from which on loading it is worth changing.
@@ -12,7 +12,7 @@ const DIVERGED: f64 = 10.0;
 
 /// Steps of one setting.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Timing {
+pub(super) struct StepTiming {
     /// Images a second, of steps that ran freely.
     pub rate: f64,
     /// Range of the value in 19 of 20 such runs, if steps differ by chance; none of fewer than three steps.
@@ -31,13 +31,14 @@ pub(super) struct Timing {
     pub epoch_start: f64,
 }
 
-impl Timing {
+impl StepTiming {
     /// Of steps of `batch` images; none where there are none.
-    pub fn of(measured: &Measured, batch: u64) -> Option<Self> {
-        let steps: Vec<f64> = measured.plain.parts.iter().map(Parts::sum).collect();
-        let (plain, exact, first) = (each(&measured.plain)?, each(&measured.exact)?, each(&measured.first)?);
+    pub fn from_measured(measured: &MeasuredDetection, batch: u64) -> Option<Self> {
+        let steps: Vec<f64> = measured.plain.parts.iter().map(StepSeconds::sum).collect();
+        let (plain, exact, first) =
+            (step_seconds(&measured.plain)?, step_seconds(&measured.exact)?, step_seconds(&measured.first)?);
         let images = batch as f64;
-        Some(Timing {
+        Some(StepTiming {
             rate: images / plain,
             interval: half_width(&steps).map(|half| (images / (plain + half), images / (plain - half).max(0.0))),
             parts: part_means(&measured.exact),
@@ -51,7 +52,7 @@ impl Timing {
     }
 
     /// The share of a free step that waits for data: exact ones leave loaders time to get ahead.
-    pub fn waiting(&self, measured: &Measured) -> f64 {
+    pub fn waiting(&self, measured: &MeasuredDetection) -> f64 {
         part_means(&measured.plain)[0] / self.plain
     }
 
@@ -63,7 +64,7 @@ impl Timing {
     /// How many worker processes of the DataLoader would keep up with the device, at their present rate: one loads a
     /// batch while the device computes with another; where the device waits for `num_workers` processes, they deliver
     /// as many batches in that step as there are processes.
-    pub fn workers_needed(&self, measured: &Measured, num_workers: u64) -> u64 {
+    pub fn workers_needed(&self, measured: &MeasuredDetection, num_workers: u64) -> u64 {
         let waiting = part_means(&measured.plain)[0];
         let loading = if num_workers == 0 { waiting } else { self.plain * num_workers as f64 };
         (loading / (self.plain - waiting).max(f64::MIN_POSITIVE)).ceil().min(1e6) as u64
@@ -71,11 +72,11 @@ impl Timing {
 }
 
 /// The cause that slowed a setting's steps down: other programs in most of them, a hypervisor, throttled clocks.
-pub(super) fn disturbance(measured: &Measured) -> Option<String> {
-    let Phase { parts, disturbed, .. } = &measured.plain;
+pub(super) fn disturbance(measured: &MeasuredDetection) -> Option<String> {
+    let StepSeries { parts, disturbed, .. } = &measured.plain;
     let steps = parts.len() as u64;
     let others = (2 * disturbed > steps).then(|| {
-        format!("other programs had processors that it waited for in {disturbed} of {}", counted(steps, "free step"))
+        format!("other programs had processors that it waited for in {disturbed} of {}", count_text(steps, "free step"))
     });
     others.or_else(|| measured.conditions.disturbance()).or_else(|| measured.conditions.throttling())
 }
@@ -86,7 +87,7 @@ pub(super) fn waits_for_data(share: f64) -> bool {
 }
 
 /// The problem with the losses of a training; its times are then not those of a training that learns.
-pub(super) fn doubt(losses: &[Option<f64>]) -> Option<String> {
+pub(super) fn losses_doubt(losses: &[Option<f64>]) -> Option<String> {
     if let Some(step) = losses.iter().position(Option::is_none) {
         return Some(format!("the loss of step {} is not a finite number", step + 1));
     }
@@ -98,12 +99,12 @@ pub(super) fn doubt(losses: &[Option<f64>]) -> Option<String> {
 }
 
 /// Mean seconds of a step, by the clock around all of them.
-fn each(phase: &Phase) -> Option<f64> {
+fn step_seconds(phase: &StepSeries) -> Option<f64> {
     (!phase.parts.is_empty()).then(|| phase.seconds / phase.parts.len() as f64)
 }
 
-fn part_means(phase: &Phase) -> [f64; 6] {
-    std::array::from_fn(|part| mean(&phase.parts.iter().map(|parts| parts.each()[part]).collect::<Vec<_>>()))
+fn part_means(phase: &StepSeries) -> [f64; 6] {
+    std::array::from_fn(|part| mean(&phase.parts.iter().map(|parts| parts.in_order()[part]).collect::<Vec<_>>()))
 }
 
 /// Half of Student's 95 % interval of a mean.

@@ -1,15 +1,20 @@
 //! Runs the training: on a machine, here or over ssh, with the worker in a user's Python there.
 
-use super::{Detection, Setting};
+use super::{Detection, SweepSetting};
 use nix::sys::signal::Signal;
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::temporary_folder::TemporaryFolder;
-use perf4sight_cost::device::program::Program;
-use perf4sight_cost::device::protocol::{PROTOCOL, Request, Task};
-use perf4sight_machine::remote::{Bundle, RemoteMachine};
-use perf4sight_machine::{Conditions, End, Invocation, LocalMachine, Machine, Output, Sampler, Seen, Watch};
-use perf4sight_step::detection::{DetectionTask, Graphs, GraphsReply, GraphsTask, Reply, Step};
+use perf4sight_cost::device::program::WorkerProgram;
+use perf4sight_cost::device::protocol::{PROTOCOL, WorkerRequest, WorkerTask};
+use perf4sight_machine::remote::{CommandBundle, RemoteMachine};
+use perf4sight_machine::{
+    Conditions, LocalMachine, Machine, ProcessEnd, ProcessOutput, RunWatch, SampledConditions, Sampler,
+    WorkerInvocation,
+};
+use perf4sight_step::detection::{
+    DetectionReply, DetectionTask, DetectorGraphs, GraphsReply, GraphsTask, WorkerProgress,
+};
 use std::env;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
@@ -35,23 +40,23 @@ const QUOTED: usize = 8;
 /// Part of the error message of a DataLoader for a process that the kernel killed.
 const LOADER_KILLED: &str = "is killed by signal: Killed";
 
-pub(super) struct Trainer {
+pub(super) struct DetectorTrainer {
     machine: Arc<dyn Machine>,
-    program: Program,
+    program: WorkerProgram,
     /// The device used there.
     pub place: String,
     _files: TemporaryFolder,
 }
 
 /// The result of a setting, and the observations during it.
-pub(super) struct Trained {
-    pub reply: Reply,
-    pub seen: Seen,
+pub(super) struct TrainedSetting {
+    pub reply: DetectionReply,
+    pub seen: SampledConditions,
     /// The state of the machine before and after, where the worker did not report it.
     pub conditions: Box<Conditions>,
 }
 
-impl Trainer {
+impl DetectorTrainer {
     /// Copies the worker to the machine where it runs, and queries its abilities there.
     ///
     /// # Errors
@@ -66,26 +71,26 @@ impl Trainer {
             None => (Arc::new(LocalMachine), here),
             Some(route) => {
                 let machine = RemoteMachine::connect(route)?;
-                let bundle = Bundle::of_folder(&bundled, WORKER, &machine.store())?;
+                let bundle = CommandBundle::of_folder(&bundled, WORKER, &machine.store())?;
                 let there = machine.deliver(bundle)?.concat();
                 (Arc::new(machine), there)
             }
         };
-        let program = Program::ask(&*machine, vec![asked.python.clone(), worker], asked.timeout).map_err(|error| {
+        let program = WorkerProgram::query(&*machine, vec![asked.python.clone(), worker], asked.timeout).map_err(|error| {
             error.help(format!(
                 "{} must be a Python that has PyTorch and torchvision (pip install torch torchvision, or on Debian apt-get install \
                  python3-torch python3-torchvision); name another one with python (--python)",
                 asked.python
             ))
         })?;
-        program.check_task(Task::DETECTION)?;
+        program.check_task(WorkerTask::DETECTION)?;
         let place = asked.place.clone().unwrap_or_else(|| {
             let there = program.about.places.contains_key(FIRST_GPU);
             if there { FIRST_GPU } else { PROCESSOR }.to_owned()
         });
         program.check_place(&place)?;
         program.check_precision(&place, asked.task.precision)?;
-        Ok(Trainer { machine, program, place, _files: files })
+        Ok(DetectorTrainer { machine, program, place, _files: files })
     }
 
     /// Processors there that the training does not compute with.
@@ -100,7 +105,7 @@ impl Trainer {
     }
 
     /// Names and versions of the software, and the facts of the machine.
-    pub fn software(&self) -> perf4sight_machine::Setting {
+    pub fn software(&self) -> perf4sight_machine::MachineProperties {
         let place = self.program.about.places.get(&self.place).cloned().unwrap_or_default();
         self.machine.description().facts().into_iter().chain(self.program.about.software.clone()).chain(place).collect()
     }
@@ -112,17 +117,17 @@ impl Trainer {
     pub fn train(
         &self,
         asked: &Detection,
-        setting: Setting,
-        watch: &Watch<'_>,
-        stepped: &dyn Fn(Step),
-    ) -> Result<Option<Trained>> {
+        setting: SweepSetting,
+        watch: &RunWatch<'_>,
+        stepped: &dyn Fn(WorkerProgress),
+    ) -> Result<Option<TrainedSetting>> {
         let heard = |line: &str| serde_json::from_str(line).into_iter().for_each(stepped);
-        let watch = Watch { heard: &heard, ..*watch };
+        let watch = RunWatch { heard: &heard, ..*watch };
         let sampler = asked.route.is_none().then(|| Sampler::start(self.bus()));
-        let output = self.ask(asked, Task::Detection(Box::new(asked.task_of(setting))), &watch);
-        let seen = sampler.map_or_else(Seen::default, Sampler::stop);
-        Ok(output?.map(|output| Trained {
-            reply: self.understood(asked, &output),
+        let output = self.run_task(asked, WorkerTask::Detection(Box::new(asked.task_of(setting))), &watch);
+        let seen = sampler.map_or_else(SampledConditions::default, Sampler::stop);
+        Ok(output?.map(|output| TrainedSetting {
+            reply: self.parse_reply(asked, &output),
             seen,
             conditions: output.conditions.clone(),
         }))
@@ -132,8 +137,10 @@ impl Trainer {
     ///
     /// # Errors
     /// The error that the worker reports, or why it gave no answer.
-    pub fn graphs(&self, asked: &Detection, task: GraphsTask, watch: &Watch<'_>) -> Result<Option<Graphs>> {
-        let Some(output) = self.ask(asked, Task::DetectionGraphs(Box::new(task)), watch)? else { return Ok(None) };
+    pub fn graphs(&self, asked: &Detection, task: GraphsTask, watch: &RunWatch<'_>) -> Result<Option<DetectorGraphs>> {
+        let Some(output) = self.run_task(asked, WorkerTask::DetectionGraphs(Box::new(task)), watch)? else {
+            return Ok(None);
+        };
         match serde_json::from_str(output.stdout.trim()) {
             Ok(GraphsReply::Described(graphs)) => Ok(Some(*graphs)),
             Ok(GraphsReply::Failed { reason }) => {
@@ -150,39 +157,43 @@ impl Trainer {
         self.program.about.gpus.get(&self.place).map(|gpu| gpu.bus.clone()).filter(|bus| !bus.is_empty())
     }
 
-    fn ask(&self, asked: &Detection, task: Task, watch: &Watch<'_>) -> Result<Option<Output>> {
+    fn run_task(&self, asked: &Detection, task: WorkerTask, watch: &RunWatch<'_>) -> Result<Option<ProcessOutput>> {
         let (place, threads) = (self.place.clone(), self.threads(asked));
         let mem_limit = asked.mem_limit.map(|limit| limit.0);
-        let request = Request { protocol: PROTOCOL, place, threads, mem_limit, seed: asked.seed, task };
+        let request = WorkerRequest { protocol: PROTOCOL, place, threads, mem_limit, seed: asked.seed, task };
         let line = serde_json::to_string(&request)
             .map_err(|cause| Error::device(format!("the request cannot be written: {cause}")))?;
-        let invocation = Invocation { words: &self.program.words, line: &line, threads, timeout: asked.timeout };
+        let invocation = WorkerInvocation { words: &self.program.words, line: &line, threads, timeout: asked.timeout };
         self.machine.run_alone(&invocation, watch)
     }
 
     /// The reply, or the reason why there is none.
-    fn understood(&self, asked: &Detection, output: &Output) -> Reply {
-        let failed = |reason: String| Reply::Failed { reason };
+    fn parse_reply(&self, asked: &Detection, output: &ProcessOutput) -> DetectionReply {
+        let failed = |reason: String| DetectionReply::Failed { reason };
         let words = complaint(output);
         match (serde_json::from_str(output.stdout.trim()), &output.end) {
-            (Ok(Reply::Failed { reason }), _) if output.killed_for_memory && reason.contains(LOADER_KILLED) => {
-                Reply::OutOfMemory { memory: None }
+            (Ok(DetectionReply::Failed { reason }), _)
+                if output.killed_for_memory && reason.contains(LOADER_KILLED) =>
+            {
+                DetectionReply::OutOfMemory { memory: None }
             }
             (Ok(reply), _) => reply,
-            (Err(_), End::TimedOut) => {
+            (Err(_), ProcessEnd::TimedOut) => {
                 let time = humantime::format_duration(asked.timeout);
                 failed(format!("still running after {time} (timeout): {words}").trim_end_matches(": ").to_owned())
             }
-            (Err(_), End::Exited(status))
+            (Err(_), ProcessEnd::Exited(status))
                 if output.killed_for_memory && status.signal() == Some(Signal::SIGKILL as i32) =>
             {
-                Reply::OutOfMemory { memory: None }
+                DetectionReply::OutOfMemory { memory: None }
             }
-            (Err(_), End::Exited(status)) if output.stdout.trim().is_empty() => {
+            (Err(_), ProcessEnd::Exited(status)) if output.stdout.trim().is_empty() => {
                 failed(format!("{} ended without an answer ({status}): {words}", asked.python))
             }
-            (Err(_), End::Lost(times)) => failed(format!("the connection was lost {times} times in a row: {words}")),
-            (Err(cause), End::Exited(_)) => {
+            (Err(_), ProcessEnd::Lost(times)) => {
+                failed(format!("the connection was lost {times} times in a row: {words}"))
+            }
+            (Err(cause), ProcessEnd::Exited(_)) => {
                 failed(format!("the worker's answer cannot be understood ({cause}): {words}"))
             }
         }
@@ -190,14 +201,14 @@ impl Trainer {
 }
 
 /// The last lines of a worker's standard error, without its progress.
-fn complaint(output: &Output) -> String {
+fn complaint(output: &ProcessOutput) -> String {
     let lines: Vec<&str> =
-        output.stderr.trim().lines().filter(|line| serde_json::from_str::<Step>(line).is_err()).collect();
+        output.stderr.trim().lines().filter(|line| serde_json::from_str::<WorkerProgress>(line).is_err()).collect();
     lines[lines.len().saturating_sub(QUOTED)..].join("\n").trim().to_owned()
 }
 
 impl Detection {
-    pub(super) fn task_of(&self, setting: Setting) -> DetectionTask {
+    pub(super) fn task_of(&self, setting: SweepSetting) -> DetectionTask {
         DetectionTask {
             batch: setting.batch,
             num_workers: setting.num_workers,

@@ -6,9 +6,9 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_limit::{Job, Limiter, Resource, Surroundings};
-use perf4sight_machine::Limits;
-use perf4sight_machine::Watch;
+use perf4sight_limit::{LimitedJob, Limiter, LimiterSettings, Resource};
+use perf4sight_machine::ResourceLimits;
+use perf4sight_machine::RunWatch;
 use std::env;
 use std::path::Path;
 use std::process::ExitCode;
@@ -32,13 +32,16 @@ fn limited(arguments: &[String]) -> Result<String> {
     let [data, cpus, memory, storage, words @ ..] = arguments else {
         return Err(Error::usage("DATA CPUS MEMORY STORAGE COMMAND... are needed"));
     };
-    let limits =
-        Limits { cpus: number(cpus)?, memory: number(memory)?.map(Bytes), storage: number(storage)?.map(Bytes) };
+    let limits = ResourceLimits {
+        cpus: number(cpus)?,
+        memory: number(memory)?.map(Bytes),
+        storage: number(storage)?.map(Bytes),
+    };
     let cancelled = AtomicBool::new(false);
-    let watch = Watch::quiet(&cancelled);
-    let around = Surroundings { data: Some(Path::new(data)), ..Surroundings::default() };
+    let watch = RunWatch::quiet(&cancelled);
+    let around = LimiterSettings { data: Some(Path::new(data)), ..LimiterSettings::default() };
     let limiter = Limiter::open(around, &watch)?.expect("nothing cancels this");
-    let job = Job { words, limits, ..Job::default() };
+    let job = LimitedJob { words, limits, ..LimitedJob::default() };
     let ended = limiter.run(&job, &watch, &mut |_| false)?.expect("nothing cancels this");
     let by = |resource: Resource| limiter.survey().by(resource).map(ToString::to_string);
     Ok(serde_json::json!({

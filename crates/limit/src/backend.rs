@@ -1,35 +1,35 @@
 //! The interface of a back-end, which enforces limits on this machine. Each has a file of its own and a line in
 //! [`all`].
 
-use super::cgroup::{Cgroup, Version};
+use super::cgroup::{CgroupBackend, CgroupVersion};
 use super::cpu_throttler::DutyCycle;
-use super::disc::Disc;
-use super::docker::Docker;
+use super::disc::LimitedDisc;
+use super::docker::DockerBackend;
 use super::peaks::ProcessPeak;
-use super::residency::Residency;
-use super::systemd::{Manager, Systemd};
-use super::usage::Usage;
-use super::{Job, Resource, Surroundings};
+use super::residency::PageResidency;
+use super::systemd::{SystemdBackend, SystemdManager};
+use super::usage::ResourceUsage;
+use super::{LimitedJob, LimiterSettings, Resource};
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::guard::Guarded;
-use perf4sight_machine::{Limits, Watch};
+use perf4sight_machine::guard::GuardedProcess;
+use perf4sight_machine::{ResourceLimits, RunWatch};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::{self, Debug};
 use std::io;
 
 /// The back-ends, in order of preference. A job that runs in an image has docker alone.
-pub(super) fn all(around: &Surroundings<'_>, disc: Option<&Disc>) -> Vec<Box<dyn Backend>> {
+pub(super) fn all(around: &LimiterSettings<'_>, disc: Option<&LimitedDisc>) -> Vec<Box<dyn Backend>> {
     if around.image.is_some() {
-        return vec![Box::new(Docker::new(around, disc))];
+        return vec![Box::new(DockerBackend::new(around, disc))];
     }
     vec![
-        Box::new(Cgroup::new(Version::Two, disc)),
-        Box::new(Cgroup::new(Version::One, disc)),
-        Box::new(Systemd::new(Manager::User, disc)),
-        Box::new(Systemd::new(Manager::System, disc)),
+        Box::new(CgroupBackend::new(CgroupVersion::Two, disc)),
+        Box::new(CgroupBackend::new(CgroupVersion::One, disc)),
+        Box::new(SystemdBackend::new(SystemdManager::User, disc)),
+        Box::new(SystemdBackend::new(SystemdManager::System, disc)),
         Box::new(DutyCycle),
-        Box::new(Residency::new(around.data)),
+        Box::new(PageResidency::new(around.data)),
     ]
 }
 
@@ -38,17 +38,17 @@ pub(super) fn all(around: &Surroundings<'_>, disc: Option<&Disc>) -> Vec<Box<dyn
 pub struct BackendInfo {
     /// Its name, in surveys and in `profile.json`.
     pub name: &'static str,
-    /// What it can limit anywhere; [`Survey`](crate::Survey) says what it can here.
+    /// What it can limit anywhere; [`LimitSurvey`](crate::LimitSurvey) says what it can here.
     pub resources: &'static [Resource],
     /// How it controls a job.
-    pub grip: Grip,
+    pub grip: BackendGrip,
     /// Whether its memory limit covers only the page cache of the data, and not the job's own allocations.
     pub page_cache_only: bool,
 }
 
 /// How a back-end controls a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grip {
+pub enum BackendGrip {
     /// The job runs inside a container or a scope, which takes all limits of the kernel.
     Wraps,
     /// The job joins control groups that this program creates.
@@ -73,8 +73,8 @@ impl Serialize for BackendInfo {
 impl<'de> Deserialize<'de> for &'static BackendInfo {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let name = String::deserialize(from)?;
-        let image = Surroundings { image: Some(""), ..Surroundings::default() };
-        let mut known = all(&Surroundings::default(), None).into_iter().chain(all(&image, None));
+        let image = LimiterSettings { image: Some(""), ..LimiterSettings::default() };
+        let mut known = all(&LimiterSettings::default(), None).into_iter().chain(all(&image, None));
         let found = known.find(|backend| backend.info().name == name);
         found.map(|backend| backend.info()).ok_or_else(|| D::Error::custom(format!("unknown limiter {name:?}")))
     }
@@ -85,28 +85,28 @@ pub(super) trait Backend: Debug + Send + Sync {
     fn info(&self) -> &'static BackendInfo;
 
     /// Tests whether it can limit a resource here; otherwise returns the reason.
-    fn check(&mut self, resource: Resource, watch: &Watch<'_>) -> Result<(), String>;
+    fn check(&mut self, resource: Resource, watch: &RunWatch<'_>) -> Result<(), String>;
 
     /// Removes the leftovers of profilers that were killed.
-    fn sweep(&self, _watch: &Watch<'_>) {}
+    fn sweep(&self, _watch: &RunWatch<'_>) {}
 
     /// Sets up these limits; none where it has nothing to do for the job.
-    fn hold(&self, request: &Request<'_>) -> io::Result<Option<Box<dyn Hold>>>;
+    fn set_limits(&self, request: &BackendRequest<'_>) -> io::Result<Option<Box<dyn JobHold>>>;
 }
 
 /// The job and limits for a back-end.
-pub(super) struct Request<'a> {
-    pub job: &'a Job<'a>,
+pub(super) struct BackendRequest<'a> {
+    pub job: &'a LimitedJob<'a>,
     /// The job's limits that are assigned to this back-end.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// The CPUs that the job may run on.
     pub cpus: &'a [usize],
     /// The holds of the preferred back-ends on the same job.
-    pub held: &'a [Box<dyn Hold>],
+    pub held: &'a [Box<dyn JobHold>],
 }
 
 /// The limits that a back-end enforces on one job, until it is dropped.
-pub(super) trait Hold {
+pub(super) trait JobHold {
     /// Words to put before the command.
     fn prefix(&self) -> Vec<String> {
         Vec::new()
@@ -118,7 +118,7 @@ pub(super) trait Hold {
         Vec::new()
     }
 
-    fn started(&mut self, _job: &Guarded) {}
+    fn started(&mut self, _job: &GuardedProcess) {}
 
     /// Whether it stops and continues the job.
     fn pauses(&self) -> bool {
@@ -128,7 +128,7 @@ pub(super) trait Hold {
     fn counts_cpu(&self) -> bool;
 
     /// Memory that the job holds now; none where its own memory is not counted apart from pages of files.
-    fn memory(&mut self) -> Option<Memory> {
+    fn memory(&mut self) -> Option<JobMemory> {
         None
     }
 
@@ -137,11 +137,11 @@ pub(super) trait Hold {
         Vec::new()
     }
 
-    fn usage(&mut self) -> Usage;
+    fn usage(&mut self) -> ResourceUsage;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Memory {
+pub(super) struct JobMemory {
     /// Without pages of files.
     pub own: Bytes,
     pub files: Bytes,

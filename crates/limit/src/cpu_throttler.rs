@@ -2,13 +2,13 @@
 //! continues them in the next.
 
 use super::Resource;
-use super::backend::{Backend, BackendInfo, Grip, Hold, Request};
-use super::family::Family;
-use super::orphans::Orphans;
-use super::usage::Usage;
+use super::backend::{Backend, BackendGrip, BackendInfo, BackendRequest, JobHold};
+use super::family::ProcessFamily;
+use super::orphans::OrphanProcesses;
+use super::usage::ResourceUsage;
 use nix::sys::signal::Signal;
-use perf4sight_machine::Watch;
-use perf4sight_machine::guard::Guarded;
+use perf4sight_machine::RunWatch;
+use perf4sight_machine::guard::GuardedProcess;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 static DUTY_CYCLE: BackendInfo = BackendInfo {
     name: "affinity and duty cycle",
     resources: &[Resource::Cpus],
-    grip: Grip::Watches,
+    grip: BackendGrip::Watches,
     page_cache_only: false,
 };
 
@@ -39,30 +39,30 @@ impl Backend for DutyCycle {
         &DUTY_CYCLE
     }
 
-    fn check(&mut self, _: Resource, _: &Watch<'_>) -> Result<(), String> {
+    fn check(&mut self, _: Resource, _: &RunWatch<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    fn hold(&self, request: &Request<'_>) -> io::Result<Option<Box<dyn Hold>>> {
+    fn set_limits(&self, request: &BackendRequest<'_>) -> io::Result<Option<Box<dyn JobHold>>> {
         let cpus = request.limits.cpus;
         if cpus.is_none() && request.held.iter().any(|hold| hold.counts_cpu()) {
             return Ok(None);
         }
         // No other back-end tracks the processes of the job.
-        let orphans = request.held.is_empty().then(Orphans::adopt).transpose()?;
-        Ok(Some(Box::new(Throttled { cpus, orphans, throttler: None })))
+        let orphans = request.held.is_empty().then(OrphanProcesses::adopt).transpose()?;
+        Ok(Some(Box::new(ThrottledJob { cpus, orphans, throttler: None })))
     }
 }
 
 /// A tracked job, with its CPU limit if it has one.
-struct Throttled {
+struct ThrottledJob {
     cpus: Option<f64>,
-    orphans: Option<Orphans>,
+    orphans: Option<OrphanProcesses>,
     throttler: Option<CpuThrottler>,
 }
 
-impl Hold for Throttled {
-    fn started(&mut self, job: &Guarded) {
+impl JobHold for ThrottledJob {
+    fn started(&mut self, job: &GuardedProcess) {
         self.throttler = Some(CpuThrottler::start(job.child.id() as i32, job.guard(), self.cpus));
     }
 
@@ -75,12 +75,12 @@ impl Hold for Throttled {
     }
 
     /// The usage until now; the job continues without a limit.
-    fn usage(&mut self) -> Usage {
+    fn usage(&mut self) -> ResourceUsage {
         self.throttler.take().and_then(CpuThrottler::finish).unwrap_or_default()
     }
 }
 
-impl Drop for Throttled {
+impl Drop for ThrottledJob {
     fn drop(&mut self) {
         drop(self.throttler.take());
         self.orphans.iter().for_each(|orphans| orphans.end());
@@ -91,7 +91,7 @@ impl Drop for Throttled {
 #[derive(Debug)]
 struct CpuThrottler {
     over: Arc<AtomicBool>,
-    watching: Option<JoinHandle<Usage>>,
+    watching: Option<JoinHandle<ResourceUsage>>,
 }
 
 impl CpuThrottler {
@@ -101,9 +101,9 @@ impl CpuThrottler {
         let is_over = Arc::clone(&over);
         let watching = thread::spawn(move || {
             let mut periods =
-                Periods { family: Family::of(first, guard), over: is_over, stopped: Duration::ZERO, cpus };
+                DutyPeriods { family: ProcessFamily::new(first, guard), over: is_over, stopped: Duration::ZERO, cpus };
             periods.all();
-            Usage {
+            ResourceUsage {
                 out_of_memory_kills: None,
                 peak: Some(periods.family.peak()),
                 cpu_seconds: Some(periods.family.cpu_seconds()),
@@ -114,7 +114,7 @@ impl CpuThrottler {
         CpuThrottler { over, watching: Some(watching) }
     }
 
-    fn finish(mut self) -> Option<Usage> {
+    fn finish(mut self) -> Option<ResourceUsage> {
         self.over.store(true, Ordering::Relaxed);
         self.watching.take().and_then(|watching| watching.join().ok())
     }
@@ -129,14 +129,14 @@ impl Drop for CpuThrottler {
     }
 }
 
-struct Periods {
-    family: Family,
+struct DutyPeriods {
+    family: ProcessFamily,
     over: Arc<AtomicBool>,
     stopped: Duration,
     cpus: Option<f64>,
 }
 
-impl Periods {
+impl DutyPeriods {
     /// Runs periods until it is stopped. CPU time above the share of one period is subtracted from the next.
     fn all(&mut self) {
         let mut balance = 0.0;

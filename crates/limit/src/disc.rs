@@ -23,21 +23,21 @@ const WITHOUT_DISC: [(&str, &str); 12] = [
 ];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Disc {
+pub(super) struct LimitedDisc {
     /// Its major and minor number.
     pub numbers: (u64, u64),
     /// Its name: `nvme0n1`.
     pub name: String,
 }
 
-impl Disc {
+impl LimitedDisc {
     pub fn path(&self) -> PathBuf {
         Path::new("/dev").join(&self.name)
     }
 
     /// The disc that holds the data, or the reason why none can be limited. `root` is the root of the file system, or a
     /// folder with copies of its files.
-    pub fn of(data: &Path, root: &Path) -> Result<Self, String> {
+    pub fn find(data: &Path, root: &Path) -> Result<Self, String> {
         let data = data.canonicalize().map_err(|cause| format!("{} cannot be found: {cause}", data.display()))?;
         let mounts = MountInfos::from_file(root.join("proc/self/mountinfo")).map_err(|cause| cause.to_string())?;
         let mount = mount_of(&data, &mounts.0).ok_or("where it is mounted from is not known")?;
@@ -50,7 +50,7 @@ impl Disc {
         let numbers = fs::read_to_string(folder.join("dev")).ok().and_then(|text| parse(text.trim()));
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         let (numbers, name) = numbers.zip(name).ok_or("its device has no numbers")?;
-        Ok(Disc { numbers, name })
+        Ok(LimitedDisc { numbers, name })
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
         symlink(disc.join("nvme0n1p2"), root.path().join("sys/dev/block/259:2")).unwrap();
         fs::create_dir_all(root.path().join("proc/self")).unwrap();
         fs::write(root.path().join("proc/self/mountinfo"), MOUNTS).unwrap();
-        let found = Disc::of(Path::new("/tmp"), root.path()).unwrap();
+        let found = LimitedDisc::find(Path::new("/tmp"), root.path()).unwrap();
         assert_eq!((found.numbers, found.path()), ((259, 0), PathBuf::from("/dev/nvme0n1")));
     }
 }

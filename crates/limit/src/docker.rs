@@ -1,37 +1,37 @@
 //! Docker as a back-end: the job runs in a container of an image, and docker enforces all limits
 //! (docker-container-run(1)).
 
-use super::backend::{Backend, BackendInfo, Grip, Hold, Request};
+use super::backend::{Backend, BackendGrip, BackendInfo, BackendRequest, JobHold};
 use super::cgroup::new_name;
-use super::disc::Disc;
-use super::owner::Owner;
+use super::disc::LimitedDisc;
+use super::owner::ResourceOwner;
 use super::probe::output_of;
-use super::usage::Usage;
-use super::{Job, Resource, Surroundings};
-use perf4sight_machine::{Watch, affinity};
+use super::usage::ResourceUsage;
+use super::{LimitedJob, LimiterSettings, Resource};
+use perf4sight_machine::{RunWatch, affinity};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 static DOCKER: BackendInfo =
-    BackendInfo { name: "docker", resources: &Resource::ALL, grip: Grip::Wraps, page_cache_only: false };
+    BackendInfo { name: "docker", resources: &Resource::ALL, grip: BackendGrip::Wraps, page_cache_only: false };
 
 /// The image and the settings of its containers.
 #[derive(Debug)]
-pub(super) struct Docker {
+pub(super) struct DockerBackend {
     image: String,
     data: Option<PathBuf>,
     /// Mount point of the data in the container; none for its path on the host.
     mount: Option<PathBuf>,
-    disc: Option<Disc>,
+    disc: Option<LimitedDisc>,
     /// Whether the daemon runs; checked once.
     runs: Option<Result<(), String>>,
 }
 
-impl Docker {
-    pub fn new(around: &Surroundings<'_>, disc: Option<&Disc>) -> Self {
+impl DockerBackend {
+    pub fn new(around: &LimiterSettings<'_>, disc: Option<&LimitedDisc>) -> Self {
         let own = |path: Option<&Path>| path.map(Path::to_owned);
-        Docker {
+        DockerBackend {
             image: around.image.unwrap_or_default().to_owned(),
             data: own(around.data),
             mount: own(around.mount),
@@ -41,37 +41,37 @@ impl Docker {
     }
 }
 
-impl Backend for Docker {
+impl Backend for DockerBackend {
     fn info(&self) -> &'static BackendInfo {
         &DOCKER
     }
 
-    fn check(&mut self, _: Resource, watch: &Watch<'_>) -> Result<(), String> {
+    fn check(&mut self, _: Resource, watch: &RunWatch<'_>) -> Result<(), String> {
         let ask = || docker(&["version", "--format", "{{.Server.Version}}"], watch).map(drop);
         self.runs.get_or_insert_with(ask).clone()
     }
 
-    fn sweep(&self, watch: &Watch<'_>) {
+    fn sweep(&self, watch: &RunWatch<'_>) {
         let names = docker(&["ps", "--all", "--format", "{{.Names}}"], watch).unwrap_or_default();
-        for name in names.lines().filter(|name| Owner::of(name).is_some_and(|owner| owner.is_dead())) {
+        for name in names.lines().filter(|name| ResourceOwner::parse_name(name).is_some_and(|owner| owner.is_dead())) {
             // Another process may be removing it too.
             let _ = output_of(&remove(name), watch);
         }
     }
 
-    fn hold(&self, request: &Request<'_>) -> io::Result<Option<Box<dyn Hold>>> {
+    fn set_limits(&self, request: &BackendRequest<'_>) -> io::Result<Option<Box<dyn JobHold>>> {
         let name = new_name();
         let prefix = container(self, &name, request.job, request.cpus);
-        Ok(Some(Box::new(Container { name, prefix })))
+        Ok(Some(Box::new(DockerContainer { name, prefix })))
     }
 }
 
-struct Container {
+struct DockerContainer {
     name: String,
     prefix: Vec<String>,
 }
 
-impl Hold for Container {
+impl JobHold for DockerContainer {
     fn prefix(&self) -> Vec<String> {
         self.prefix.clone()
     }
@@ -84,21 +84,24 @@ impl Hold for Container {
         true
     }
 
-    fn usage(&mut self) -> Usage {
+    fn usage(&mut self) -> ResourceUsage {
         let words = ["inspect", "--format", "{{.State.OOMKilled}}", &self.name];
-        let killed = docker(&words, &Watch::quiet(&AtomicBool::new(false))).ok();
-        Usage { out_of_memory_kills: killed.map(|killed| u64::from(killed.trim() == "true")), ..Usage::default() }
+        let killed = docker(&words, &RunWatch::quiet(&AtomicBool::new(false))).ok();
+        ResourceUsage {
+            out_of_memory_kills: killed.map(|killed| u64::from(killed.trim() == "true")),
+            ..ResourceUsage::default()
+        }
     }
 }
 
-impl Drop for Container {
+impl Drop for DockerContainer {
     fn drop(&mut self) {
         // Where it is already gone, there is nothing to end.
-        let _ = output_of(&self.cleanup(), &Watch::quiet(&AtomicBool::new(false)));
+        let _ = output_of(&self.cleanup(), &RunWatch::quiet(&AtomicBool::new(false)));
     }
 }
 
-fn docker(words: &[&str], watch: &Watch<'_>) -> Result<String, String> {
+fn docker(words: &[&str], watch: &RunWatch<'_>) -> Result<String, String> {
     let words: Vec<String> = ["docker"].iter().chain(words).map(|word| (*word).to_owned()).collect();
     output_of(&words, watch)
 }
@@ -109,7 +112,7 @@ fn remove(name: &str) -> Vec<String> {
 
 /// The words to put before a command, so that docker runs it in a container of this name (docker-container-run(1)). Its
 /// working folder and its data are mounted at their own paths, or the data at the requested mount point.
-fn container(docker: &Docker, name: &str, job: &Job<'_>, cpus: &[usize]) -> Vec<String> {
+fn container(docker: &DockerBackend, name: &str, job: &LimitedJob<'_>, cpus: &[usize]) -> Vec<String> {
     let mut words = ["docker", "run", "--init", "--ipc=host", "--network=host"].map(str::to_owned).to_vec();
     words.push(format!("--name={name}"));
     if let Some(share) = job.limits.cpus {
@@ -143,22 +146,25 @@ fn container(docker: &Docker, name: &str, job: &Job<'_>, cpus: &[usize]) -> Vec<
 mod tests {
     use super::*;
     use perf4sight_base::units::Bytes;
-    use perf4sight_machine::Limits;
+    use perf4sight_machine::ResourceLimits;
     use std::ffi::OsString;
 
     #[test]
     fn docker_is_given_all_limits_as_options() {
         let environment = [("SEED".to_owned(), OsString::from("7"))];
-        let job = Job {
-            limits: Limits { cpus: Some(1.5), memory: Some(Bytes(2 << 30)), storage: Some(Bytes(100_000_000)) },
+        let job = LimitedJob {
+            limits: ResourceLimits { cpus: Some(1.5), memory: Some(Bytes(2 << 30)), storage: Some(Bytes(100_000_000)) },
             environment: &environment,
             folder: Some(Path::new("/home/me/job")),
-            ..Job::default()
+            ..LimitedJob::default()
         };
-        let around =
-            Surroundings { data: Some(Path::new("/data")), image: Some("pytorch:2"), mount: Some(Path::new("/mnt")) };
-        let disc = Disc { numbers: (259, 0), name: "nvme0n1".to_owned() };
-        let words = container(&Docker::new(&around, Some(&disc)), "perf4sight.1", &job, &[0, 1]);
+        let around = LimiterSettings {
+            data: Some(Path::new("/data")),
+            image: Some("pytorch:2"),
+            mount: Some(Path::new("/mnt")),
+        };
+        let disc = LimitedDisc { numbers: (259, 0), name: "nvme0n1".to_owned() };
+        let words = container(&DockerBackend::new(&around, Some(&disc)), "perf4sight.1", &job, &[0, 1]);
         let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--gpus=all").collect();
         // The options of the published profiler; the others are from docker's manual.
         let expected = "docker run --init --ipc=host --network=host --name=perf4sight.1 --cpuset-cpus=0,1 --cpus=1.5 \

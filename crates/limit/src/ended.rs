@@ -14,7 +14,7 @@ const COUNTS: f64 = 0.05;
 
 /// The outcome of a job; values that the back-end does not count are none.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
+pub struct EndedJob {
     /// By itself, or by us.
     pub end: JobEnd,
     /// Time from its start to its end.
@@ -34,7 +34,7 @@ pub struct Ended {
     /// From storage, not from the page cache.
     pub bytes_read: Option<Bytes>,
     /// Pressure on the host meanwhile.
-    pub pressure: Pressure,
+    pub pressure: HostPressure,
     /// The last lines that it wrote to either stream before it was ended.
     pub last_lines: Vec<String>,
 }
@@ -54,7 +54,7 @@ pub enum JobEnd {
 
 /// Pressure on a host while a job ran: shares of the time from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Pressure {
+pub struct HostPressure {
     /// Time that a task waited for a CPU (PSI, cpu some).
     pub cpu: Option<f64>,
     /// Time that a task waited for storage (PSI, io some).
@@ -69,7 +69,7 @@ pub struct Pressure {
 
 /// What the measurements of a job are worth.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum JobVerdict {
     /// Its measurements count.
     Sound,
     /// It ran out of memory: a result.
@@ -80,26 +80,26 @@ pub enum Verdict {
     Crashed(String),
 }
 
-impl Ended {
+impl EndedJob {
     /// The verdict. A job that was ended by its caller or its timeout did not crash.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> JobVerdict {
         if self.ran_out_of_memory {
-            return Verdict::OutOfMemory;
+            return JobVerdict::OutOfMemory;
         }
         match self.end {
-            JobEnd::Exited(status) if !status.success() => return Verdict::Crashed(how_it_ended(status)),
+            JobEnd::Exited(status) if !status.success() => return JobVerdict::Crashed(how_it_ended(status)),
             JobEnd::WantedTerminal => {
-                return Verdict::Crashed("it tried to use a terminal, and has none".to_owned());
+                return JobVerdict::Crashed("it tried to use a terminal, and has none".to_owned());
             }
             JobEnd::Exited(_) | JobEnd::Enough | JobEnd::TimeUp => {}
         }
-        self.disturbance().map_or(Verdict::Sound, Verdict::Disturbed)
+        self.disturbance().map_or(JobVerdict::Sound, JobVerdict::Disturbed)
     }
 
     /// The share of the time that it waited for others, at most: others used one of its CPUs, and either a task waited
     /// for a CPU, or a hypervisor had it. None where that is unknown.
-    pub fn waited(&self) -> Option<f64> {
-        let Pressure { cpu, others, stolen, .. } = self.pressure;
+    pub fn waited_share(&self) -> Option<f64> {
+        let HostPressure { cpu, others, stolen, .. } = self.pressure;
         let cpus = self.cpus.ceil().max(1.0);
         let waited = cpu.zip(stolen).map_or(1.0, |(waited, stolen)| waited + stolen * cpus);
         others.map(|others| waited.min(others * cpus).min(1.0))
@@ -132,13 +132,13 @@ fn how_it_ended(status: ExitStatus) -> String {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for JobVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Verdict::Sound => f.write_str("sound"),
-            Verdict::OutOfMemory => f.write_str("out of memory"),
-            Verdict::Disturbed(how) => write!(f, "disturbed: {how}"),
-            Verdict::Crashed(how) => write!(f, "crashed: {how}"),
+            JobVerdict::Sound => f.write_str("sound"),
+            JobVerdict::OutOfMemory => f.write_str("out of memory"),
+            JobVerdict::Disturbed(how) => write!(f, "disturbed: {how}"),
+            JobVerdict::Crashed(how) => write!(f, "crashed: {how}"),
         }
     }
 }
@@ -148,8 +148,8 @@ mod tests {
     use super::*;
 
     /// A job that ran for ten seconds with half a CPU and used so much CPU time; others used this share of it.
-    fn ended(used: f64, throttled: f64, others: f64) -> Ended {
-        Ended {
+    fn ended(used: f64, throttled: f64, others: f64) -> EndedJob {
+        EndedJob {
             end: JobEnd::Enough,
             wall: Duration::from_secs(10),
             cpus: 0.5,
@@ -159,7 +159,7 @@ mod tests {
             cpu_seconds: Some(used),
             throttled_seconds: Some(throttled),
             bytes_read: None,
-            pressure: Pressure { cpu: Some(0.9), others: Some(others), ..Pressure::default() },
+            pressure: HostPressure { cpu: Some(0.9), others: Some(others), ..HostPressure::default() },
             last_lines: Vec::new(),
         }
     }
@@ -168,17 +168,19 @@ mod tests {
     #[test]
     fn a_job_that_has_less_than_its_quota_while_others_use_its_cpus_is_disturbed() {
         let disturbed = "others used 50.0 % of the time of its CPUs, and 90.0 % of the time something waited for a CPU";
-        assert_eq!(ended(4.4, 3.0, 0.5).verdict(), Verdict::Disturbed(disturbed.to_owned()));
-        assert_eq!(ended(4.95, 4.5, 0.5).verdict(), Verdict::Sound, "it had what its quota allows");
-        assert_eq!(ended(4.4, 3.0, 0.02).verdict(), Verdict::Sound, "nobody else used its CPU: it waited by itself");
+        assert_eq!(ended(4.4, 3.0, 0.5).verdict(), JobVerdict::Disturbed(disturbed.to_owned()));
+        assert_eq!(ended(4.95, 4.5, 0.5).verdict(), JobVerdict::Sound, "it had what its quota allows");
+        assert_eq!(ended(4.4, 3.0, 0.02).verdict(), JobVerdict::Sound, "nobody else used its CPU: it waited by itself");
         assert_eq!(
-            ended(4.4, 3.0, 0.5).waited(),
+            ended(4.4, 3.0, 0.5).waited_share(),
             Some(0.5),
             "while they used its one CPU, and not whenever something waited"
         );
-        let stolen = |cpu: f64| Pressure { cpu: Some(cpu), stolen: Some(0.1), ..ended(4.4, 3.0, 0.5).pressure };
-        assert!((Ended { pressure: stolen(0.2), ..ended(4.4, 3.0, 0.5) }.waited().unwrap() - 0.3).abs() < 1e-9);
-        let idle = Pressure { cpu: Some(0.04), ..ended(4.4, 3.0, 0.5).pressure };
-        assert_eq!(Ended { pressure: idle, ..ended(4.4, 3.0, 0.5) }.verdict(), Verdict::Sound);
+        let stolen = |cpu: f64| HostPressure { cpu: Some(cpu), stolen: Some(0.1), ..ended(4.4, 3.0, 0.5).pressure };
+        assert!(
+            (EndedJob { pressure: stolen(0.2), ..ended(4.4, 3.0, 0.5) }.waited_share().unwrap() - 0.3).abs() < 1e-9
+        );
+        let idle = HostPressure { cpu: Some(0.04), ..ended(4.4, 3.0, 0.5).pressure };
+        assert_eq!(EndedJob { pressure: idle, ..ended(4.4, 3.0, 0.5) }.verdict(), JobVerdict::Sound);
     }
 }

@@ -1,14 +1,14 @@
 //! A job: a command, its limits, and the progress that its caller sees.
 
-use perf4sight_machine::Limits;
-use perf4sight_machine::lines::Line;
+use perf4sight_machine::ResourceLimits;
+use perf4sight_machine::lines::OutputLine;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 /// A command to run under limits. It has no input and no terminal, and its descendants do not outlive it.
 #[derive(Debug, Clone, Copy)]
-pub struct Job<'a> {
+pub struct LimitedJob<'a> {
     /// The executable, then its arguments. No shell parses them.
     pub words: &'a [String],
     /// Environment variables, in addition to ours.
@@ -16,7 +16,7 @@ pub struct Job<'a> {
     /// Its working folder; none for ours.
     pub folder: Option<&'a Path>,
     /// The limits for all its processes together.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// Its processes that compute and share the CPUs, such as the ranks of a training; it determines how many threads
     /// each may start.
     pub processes: usize,
@@ -26,13 +26,13 @@ pub struct Job<'a> {
     pub alone: bool,
 }
 
-impl Default for Job<'_> {
+impl Default for LimitedJob<'_> {
     fn default() -> Self {
-        Job {
+        LimitedJob {
             words: &[],
             environment: &[],
             folder: None,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             processes: 1,
             timeout: None,
             alone: true,
@@ -42,9 +42,9 @@ impl Default for Job<'_> {
 
 /// Progress of a job since its caller's last call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct JobOutput {
     /// Time since the job was started.
     pub after: Duration,
     /// What it has written since the last poll.
-    pub lines: Vec<Line>,
+    pub lines: Vec<OutputLine>,
 }

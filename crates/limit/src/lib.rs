@@ -3,19 +3,19 @@
 //!
 //! ```no_run
 //! use perf4sight_base::units::Bytes;
-//! use perf4sight_machine::{Limits, Watch};
-//! use perf4sight_limit::{Job, Limiter, Surroundings};
+//! use perf4sight_machine::{ResourceLimits, RunWatch};
+//! use perf4sight_limit::{LimitedJob, Limiter, LimiterSettings};
 //! use std::sync::atomic::AtomicBool;
 //!
 //! # fn main() -> perf4sight_base::error::Result<()> {
 //! let cancelled = AtomicBool::new(false);
-//! let watch = Watch::quiet(&cancelled);
-//! let around = Surroundings { data: Some("/data/imagenet".as_ref()), ..Surroundings::default() };
+//! let watch = RunWatch::quiet(&cancelled);
+//! let around = LimiterSettings { data: Some("/data/imagenet".as_ref()), ..LimiterSettings::default() };
 //! let Some(limiter) = Limiter::open(around, &watch)? else { return Ok(()) };
 //! println!("{}", limiter.survey());
 //! let words = ["python3", "train.py"].map(str::to_owned);
-//! let limits = Limits { cpus: Some(1.5), memory: Some(Bytes(4 << 30)), storage: None };
-//! let job = Job { words: &words, limits, ..Job::default() };
+//! let limits = ResourceLimits { cpus: Some(1.5), memory: Some(Bytes(4 << 30)), storage: None };
+//! let job = LimitedJob { words: &words, limits, ..LimitedJob::default() };
 //! let ended = limiter.run(&job, &watch, &mut |seen| seen.lines.iter().any(|line| line.text == "enough"))?;
 //! println!("{:?}", ended.map(|ended| ended.verdict()));
 //! # Ok(())
@@ -47,17 +47,17 @@ mod survey;
 mod systemd;
 mod usage;
 
-pub use backend::{BackendInfo, Grip};
+pub use backend::{BackendGrip, BackendInfo};
 pub use confined::ConfinedMachine;
-pub use ended::{Ended, JobEnd, Pressure, Verdict};
-pub use job::{Job, Seen};
-pub use limiter::{Limiter, Surroundings};
-pub use perf4sight_machine::lines::{Line, Stream};
+pub use ended::{EndedJob, HostPressure, JobEnd, JobVerdict};
+pub use job::{JobOutput, LimitedJob};
+pub use limiter::{Limiter, LimiterSettings};
+pub use perf4sight_machine::lines::{OutputLine, OutputStream};
 pub use perf4sight_machine::program::{files_of, find_with_script};
 pub use residency::RESIDENCY;
-pub use survey::{Limitable, Refused, Survey, check_cpus, cpus};
+pub use survey::{LimitSurvey, LimitableResource, RefusedBackend, check_cpus, cpus};
 
-use perf4sight_machine::Limits;
+use perf4sight_machine::ResourceLimits;
 use serde::{Deserialize, Serialize};
 
 perf4sight_base::words! {
@@ -70,7 +70,7 @@ perf4sight_base::words! {
 }
 
 impl Resource {
-    fn is_limited(self, limits: &Limits) -> bool {
+    fn is_limited(self, limits: &ResourceLimits) -> bool {
         match self {
             Resource::Cpus => limits.cpus.is_some(),
             Resource::Memory => limits.memory.is_some(),

@@ -1,7 +1,7 @@
 //! Orphaned processes of a job that no control group tracks. The kernel reparents them to this process instead of init,
 //! even if they left the job's process group, session and environment.
 
-use super::processes::Entry;
+use super::processes::ProcessEntry;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
@@ -12,33 +12,36 @@ use std::io;
 const ROUNDS: usize = 100;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Orphans {
+pub(super) struct OrphanProcesses {
     us: i32,
     session: i32,
 }
 
-impl Orphans {
+impl OrphanProcesses {
     /// Orphans among this process's children, as far as the kernel reparents them to us.
-    pub fn ours() -> Self {
-        Orphans { us: getpid().as_raw(), session: getsid(None).map_or(0, Pid::as_raw) }
+    pub fn of_this_process() -> Self {
+        OrphanProcesses { us: getpid().as_raw(), session: getsid(None).map_or(0, Pid::as_raw) }
     }
 
     /// The same, and makes this process the subreaper (PR_SET_CHILD_SUBREAPER(2const)).
     pub fn adopt() -> io::Result<Self> {
         set_child_subreaper(true)?;
-        Ok(Self::ours())
+        Ok(Self::of_this_process())
     }
 
     /// Whether a process is an orphan: our own children stay in our session, and a process that leaves the job's
     /// process group for good creates a session.
-    pub fn has(self, entry: &Entry) -> bool {
+    pub fn has(self, entry: &ProcessEntry) -> bool {
         entry.parent == self.us && entry.session != self.session
     }
 
     pub fn end(&self) {
         for _ in 0..ROUNDS {
-            let orphans: Vec<Pid> =
-                Entry::all().iter().filter(|entry| self.has(entry)).map(|entry| Pid::from_raw(entry.process)).collect();
+            let orphans: Vec<Pid> = ProcessEntry::all()
+                .iter()
+                .filter(|entry| self.has(entry))
+                .map(|entry| Pid::from_raw(entry.process))
+                .collect();
             if orphans.is_empty() {
                 return;
             }

@@ -1,13 +1,13 @@
 //! The load of a host while a job ran: the kernel's pressure stall information, and the use of its CPUs.
 
-use super::Pressure;
+use super::HostPressure;
 use perf4sight_machine::linux;
 use procfs::{CpuPressure, Current, IoPressure, MemoryPressure};
 use std::fs;
 use std::time::Instant;
 
 #[derive(Debug)]
-pub(super) struct Host {
+pub(super) struct HostLoad {
     at: Instant,
     /// Seconds since boot that a task waited: for a CPU, for storage, for memory.
     waited: [Option<f64>; 3],
@@ -18,7 +18,7 @@ pub(super) struct Host {
     cpus: usize,
 }
 
-impl Host {
+impl HostLoad {
     /// The counters now, of these CPUs.
     pub fn now(of: &[usize]) -> Self {
         let waited = [
@@ -30,19 +30,19 @@ impl Host {
         let waited = waited.map(|some| Some(some.ok()?.total as f64 / 1e6));
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let (busy, stolen) = worked(&stat, of).map(|(busy, stolen)| (busy + stolen, stolen)).unzip();
-        Host { at: Instant::now(), waited, busy, stolen, cpus: of.len() }
+        HostLoad { at: Instant::now(), waited, busy, stolen, cpus: of.len() }
     }
 
     /// The pressure since an earlier moment, while a job used so many seconds of CPU time. CPU time of this program on
     /// the job's CPUs counts as that of others, because it delays the job just as much.
-    pub fn since(&self, start: &Host, job: Option<f64>) -> Pressure {
+    pub fn since(&self, start: &HostLoad, job: Option<f64>) -> HostPressure {
         let wall = self.at.duration_since(start.at).as_secs_f64();
         let share = |seconds: f64, whole: f64| (whole > 0.0).then(|| (seconds / whole).clamp(0.0, 1.0));
         let [cpu, io, memory] = [0, 1, 2].map(|what| share(self.waited[what]? - start.waited[what]?, wall));
         let busy = self.busy.zip(start.busy).map(|(end, start)| end - start);
         let others = busy.zip(job).and_then(|(busy, job)| share(busy - job, wall * self.cpus as f64));
         let stolen = self.stolen.zip(start.stolen).and_then(|(end, start)| share(end - start, wall * self.cpus as f64));
-        Pressure { cpu, io, memory, others, stolen }
+        HostPressure { cpu, io, memory, others, stolen }
     }
 }
 
@@ -51,7 +51,7 @@ impl Host {
 fn worked(stat: &str, cpus: &[usize]) -> Option<(f64, f64)> {
     cpus.iter().try_fold((0.0, 0.0), |(busy, stolen), cpu| {
         let name = format!("cpu{cpu} ");
-        let more = linux::worked(stat.lines().find_map(|line| line.strip_prefix(name.as_str()))?)?;
+        let more = linux::busy_and_stolen(stat.lines().find_map(|line| line.strip_prefix(name.as_str()))?)?;
         Some((busy + more.0, stolen + more.1))
     })
 }
@@ -64,9 +64,10 @@ mod tests {
     #[test]
     fn what_waited_is_a_share_of_the_time_and_others_of_all_cpus() {
         let at = Instant::now();
-        let start = Host { at, waited: [Some(10.0), None, Some(1.0)], busy: Some(100.0), stolen: Some(2.0), cpus: 4 };
+        let start =
+            HostLoad { at, waited: [Some(10.0), None, Some(1.0)], busy: Some(100.0), stolen: Some(2.0), cpus: 4 };
         let later = at + Duration::from_secs(10);
-        let end = Host {
+        let end = HostLoad {
             at: later,
             waited: [Some(14.0), Some(3.0), Some(1.0)],
             busy: Some(126.0),
@@ -74,7 +75,8 @@ mod tests {
             cpus: 4,
         };
         // Of 40 seconds of four CPUs 26 were used, 10 by the job.
-        let expected = Pressure { cpu: Some(0.4), io: None, memory: Some(0.0), others: Some(0.4), stolen: Some(0.1) };
+        let expected =
+            HostPressure { cpu: Some(0.4), io: None, memory: Some(0.0), others: Some(0.4), stolen: Some(0.1) };
         assert_eq!(end.since(&start, Some(10.0)), expected);
         assert_eq!(end.since(&start, None).others, None);
     }

@@ -11,7 +11,7 @@ const TICKS: f64 = 100.0;
 const PAGE: u64 = 4096;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct ProcessEntry {
     pub process: i32,
     /// The state as `ps` shows it: R, S, D, T, Z, ...
     pub state: char,
@@ -26,11 +26,11 @@ pub(super) struct Entry {
     pub resident: Bytes,
 }
 
-impl Entry {
+impl ProcessEntry {
     /// Reads a process; none where it does not exist.
     pub fn read(process: i32) -> Option<Self> {
         let stat = Stat::from_file(format!("/proc/{process}/stat")).ok()?;
-        Some(Entry {
+        Some(ProcessEntry {
             process,
             state: stat.state,
             parent: stat.ppid,
@@ -75,6 +75,6 @@ mod tests {
     #[test]
     fn we_are_among_all() {
         let own = std::process::id() as i32;
-        assert!(Entry::all().iter().any(|entry| entry.process == own && entry.state != 'Z'));
+        assert!(ProcessEntry::all().iter().any(|entry| entry.process == own && entry.state != 'Z'));
     }
 }

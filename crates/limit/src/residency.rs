@@ -6,10 +6,10 @@
 //! has mapped or that are not yet written back are not dropped.
 
 use super::Resource;
-use super::backend::{Backend, BackendInfo, Grip, Hold, Request};
-use super::usage::Usage;
+use super::backend::{Backend, BackendGrip, BackendInfo, BackendRequest, JobHold};
+use super::usage::ResourceUsage;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use perf4sight_machine::Watch;
+use perf4sight_machine::RunWatch;
 use perf4sight_machine::data::files;
 use std::fs::File;
 use std::io;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 pub static RESIDENCY: BackendInfo = BackendInfo {
     name: "residency governor",
     resources: &[Resource::Memory],
-    grip: Grip::Watches,
+    grip: BackendGrip::Watches,
     page_cache_only: true,
 };
 
@@ -38,61 +38,61 @@ const LONGEST: Duration = Duration::from_millis(10);
 const OPEN: usize = 256;
 
 #[derive(Debug)]
-pub(super) struct Residency {
+pub(super) struct PageResidency {
     data: Option<PathBuf>,
 }
 
-impl Residency {
+impl PageResidency {
     pub fn new(data: Option<&Path>) -> Self {
-        Residency { data: data.map(Path::to_owned) }
+        PageResidency { data: data.map(Path::to_owned) }
     }
 }
 
-impl Backend for Residency {
+impl Backend for PageResidency {
     fn info(&self) -> &'static BackendInfo {
         &RESIDENCY
     }
 
-    fn check(&mut self, _: Resource, _: &Watch<'_>) -> Result<(), String> {
+    fn check(&mut self, _: Resource, _: &RunWatch<'_>) -> Result<(), String> {
         let unknown = || "it is not known which data is read: give its folder".to_owned();
         self.data.as_ref().map(drop).ok_or_else(unknown)
     }
 
-    fn hold(&self, request: &Request<'_>) -> io::Result<Option<Box<dyn Hold>>> {
+    fn set_limits(&self, request: &BackendRequest<'_>) -> io::Result<Option<Box<dyn JobHold>>> {
         let Some((memory, data)) = request.limits.memory.zip(self.data.as_ref()) else { return Ok(None) };
-        Ok(Some(Box::new(Governor::start(data, memory.0)?)))
+        Ok(Some(Box::new(PageGovernor::start(data, memory.0)?)))
     }
 }
 
 /// Drops pages until it is dropped itself.
 #[derive(Debug)]
-struct Governor {
+struct PageGovernor {
     over: Arc<AtomicBool>,
     dropping: Option<JoinHandle<()>>,
 }
 
-impl Governor {
+impl PageGovernor {
     /// Lets so many bytes of the data stay in the page cache.
     fn start(data: &Path, room: u64) -> io::Result<Self> {
-        let ranges = Ranges::of(data, room)?;
+        let ranges = DroppedRanges::choose(data, room)?;
         let over = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&over);
         let dropping = thread::spawn(move || ranges.drop_until(&is_over));
-        Ok(Governor { over, dropping: Some(dropping) })
+        Ok(PageGovernor { over, dropping: Some(dropping) })
     }
 }
 
-impl Hold for Governor {
+impl JobHold for PageGovernor {
     fn counts_cpu(&self) -> bool {
         false
     }
 
-    fn usage(&mut self) -> Usage {
-        Usage::default()
+    fn usage(&mut self) -> ResourceUsage {
+        ResourceUsage::default()
     }
 }
 
-impl Drop for Governor {
+impl Drop for PageGovernor {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(dropping) = self.dropping.take() {
@@ -117,7 +117,7 @@ pub(super) fn evict(data: &Path) -> io::Result<usize> {
     Ok(evicted)
 }
 
-struct Ranges {
+struct DroppedRanges {
     files: Vec<FileRanges>,
 }
 
@@ -128,8 +128,8 @@ struct FileRanges {
     ranges: Vec<(i64, i64)>,
 }
 
-impl Ranges {
-    fn of(data: &Path, room: u64) -> io::Result<Self> {
+impl DroppedRanges {
+    fn choose(data: &Path, room: u64) -> io::Result<Self> {
         // Sorted by name, so that the same parts stay each time.
         let mut found: Vec<(PathBuf, u64)> = files(data)?.collect();
         let share = room as f64 / found.iter().map(|(_, length)| length).sum::<u64>().max(1) as f64;
@@ -139,7 +139,7 @@ impl Ranges {
             let open = if number < OPEN { File::open(&path).ok() } else { None };
             FileRanges { path, open, ranges: to_drop(&mut blocks, length, share) }
         });
-        Ok(Ranges { files: files.filter(|file| !file.ranges.is_empty()).collect() })
+        Ok(DroppedRanges { files: files.filter(|file| !file.ranges.is_empty()).collect() })
     }
 
     /// Drops round after round; a round without enough time is continued by the next.
@@ -175,7 +175,7 @@ fn to_drop(blocks: &mut u64, length: u64, share: f64) -> Vec<(i64, i64)> {
     let size = length.div_ceil(BLOCKS).next_multiple_of(BLOCK).max(BLOCK);
     let first = *blocks;
     *blocks += length.div_ceil(size);
-    for block in (first..*blocks).filter(|block| place(*block) >= share) {
+    for block in (first..*blocks).filter(|block| fixed_fraction(*block) >= share) {
         let begin = ((block - first) * size) as i64;
         match ranges.last_mut() {
             Some((last, long)) if *last + *long == begin => *long += size as i64,
@@ -188,7 +188,7 @@ fn to_drop(blocks: &mut u64, length: u64, share: f64) -> Vec<(i64, i64)> {
 /// A number from 0 to 1 that a block always has: the fractional part of a multiple of the golden ratio. Even of a few
 /// consecutive blocks, nearly the share `x` is below any number `x`, and no period of the data coincides with it
 /// (Knuth, The Art of Computer Programming 3, 6.4).
-fn place(block: u64) -> f64 {
+fn fixed_fraction(block: u64) -> f64 {
     (block.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64
 }
 

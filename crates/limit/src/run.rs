@@ -1,20 +1,20 @@
 //! Runs a job under limits, watches it and reports its outcome.
 
-use super::backend::Memory;
-use super::ended::{Ended, JobEnd};
-use super::limiter::{Holds, Limiter};
-use super::own_memory::OwnMemory;
+use super::backend::JobMemory;
+use super::ended::{EndedJob, JobEnd};
+use super::limiter::{JobHolds, Limiter};
+use super::own_memory::OwnMemoryPeak;
 use super::peaks::ProcessPeak;
-use super::pressure::Host;
-use super::processes::Entry;
-use super::usage::Usage;
-use super::{Job, Seen};
+use super::pressure::HostLoad;
+use super::processes::ProcessEntry;
+use super::usage::ResourceUsage;
+use super::{JobOutput, LimitedJob};
 use nix::sys::signal::Signal;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::guard::Guarded;
-use perf4sight_machine::lines::{Lines, Stream, readable};
+use perf4sight_machine::guard::GuardedProcess;
+use perf4sight_machine::lines::{OutputLines, OutputStream, readable};
 use perf4sight_machine::program::{find, missing};
-use perf4sight_machine::{Watch, affinity, cgroup, measurement_lock};
+use perf4sight_machine::{RunWatch, affinity, cgroup, measurement_lock};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -46,35 +46,35 @@ impl Limiter {
     /// A command that cannot be started, limits that cannot be enforced.
     pub fn run(
         &self,
-        job: &Job<'_>,
-        watch: &Watch<'_>,
-        enough: &mut dyn FnMut(&Seen) -> bool,
-    ) -> Result<Option<Ended>> {
+        job: &LimitedJob<'_>,
+        watch: &RunWatch<'_>,
+        enough: &mut dyn FnMut(&JobOutput) -> bool,
+    ) -> Result<Option<EndedJob>> {
         self.survey().check(&job.limits)?;
         let lock = job.alone.then(|| measurement_lock::take(watch)).transpose()?;
         if lock.as_ref().is_some_and(Option::is_none) {
             return Ok(None);
         }
         let program = job.words.first().ok_or_else(|| Error::usage("the command is empty"))?;
-        let holds = self.evict(&job.limits).and_then(|()| self.hold(job, |_| true));
+        let holds = self.evict(&job.limits).and_then(|()| self.set_limits(job, |_| true));
         let holds = holds.map_err(|cause| Error::io(program, "hold the limits of this command", &cause))?;
         let cpus = self.cpus_of(&job.limits);
-        let (host, kills) = (Host::now(&cpus), cgroup::kills(Path::new("/")));
-        let Some(mut running) = Running::start(self, job, holds)?.watched(job, watch, enough)? else {
+        let (host, kills) = (HostLoad::now(&cpus), cgroup::memory_kills(Path::new("/")));
+        let Some(mut running) = RunningJob::start(self, job, holds)?.poll_until_end(job, watch, enough)? else {
             return Ok(None);
         };
         let usage = running.usage();
-        let pressure = Host::now(&cpus).since(&host, usage.cpu_seconds);
+        let pressure = HostLoad::now(&cpus).since(&host, usage.cpu_seconds);
         running.finish(enough)?;
-        let grown = cgroup::kills(Path::new("/")).iter().zip(kills).any(|(after, before)| *after > before);
+        let grown = cgroup::memory_kills(Path::new("/")).iter().zip(kills).any(|(after, before)| *after > before);
         let killed = usage.out_of_memory_kills.map_or(grown && was_killed(running.end), |kills| kills > 0);
-        Ok(Some(Ended {
+        Ok(Some(EndedJob {
             end: running.end,
             wall: running.wall,
             cpus: job.limits.cpus.unwrap_or(cpus.len() as f64),
             ran_out_of_memory: killed,
             peak_memory: usage.peak,
-            own_memory: running.own_memory.most(),
+            own_memory: running.own_memory.peak(),
             cpu_seconds: usage.cpu_seconds,
             throttled_seconds: usage.throttled_seconds,
             bytes_read: usage.bytes_read,
@@ -85,7 +85,7 @@ impl Limiter {
 }
 
 /// The command with its environment, after the prefix of its holds.
-fn command(job: &Job<'_>, prefix: &[String]) -> Command {
+fn command(job: &LimitedJob<'_>, prefix: &[String]) -> Command {
     let words: Vec<&String> = prefix.iter().chain(job.words).collect();
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).envs(job.environment.iter().map(|(name, value)| (name, value)));
@@ -98,45 +98,45 @@ fn command(job: &Job<'_>, prefix: &[String]) -> Command {
 }
 
 /// A job that was started. It ends before its holds are dropped.
-struct Running {
-    guarded: Guarded,
-    holds: Holds,
+struct RunningJob {
+    guarded: GuardedProcess,
+    holds: JobHolds,
     program: String,
     begun: Instant,
     wall: Duration,
     end: JobEnd,
-    lines: Lines,
+    lines: OutputLines,
     /// The last lines before it was ended: output caused by the interrupt does not count.
     last_lines: Vec<String>,
-    own_memory: OwnMemory,
+    own_memory: OwnMemoryPeak,
 }
 
-impl Running {
-    fn start(limiter: &Limiter, job: &Job<'_>, mut holds: Holds) -> Result<Self> {
+impl RunningJob {
+    fn start(limiter: &Limiter, job: &LimitedJob<'_>, mut holds: JobHolds) -> Result<Self> {
         let program = job.words[0].clone();
         if !limiter.runs_in_image() {
             find(&program, job.folder)?;
         }
         let (mut command, cleanup) = (command(job, &holds.prefix()), holds.cleanup());
         let begun = Instant::now();
-        let started = affinity::within(&limiter.cpus_of(&job.limits), || {
-            Guarded::start_with_cleanup(&mut command, true, &cleanup)
+        let started = affinity::with_affinity(&limiter.cpus_of(&job.limits), || {
+            GuardedProcess::start_with_cleanup(&mut command, true, &cleanup)
         });
         let mut guarded = started.map_err(|cause| missing(&program, &cause))?;
-        let mut lines = Lines::new(begun);
-        guarded.child.stdout.take().into_iter().for_each(|pipe| lines.listen(pipe, Stream::Output));
-        guarded.child.stderr.take().into_iter().for_each(|pipe| lines.listen(pipe, Stream::Error));
+        let mut lines = OutputLines::new(begun);
+        guarded.child.stdout.take().into_iter().for_each(|pipe| lines.listen(pipe, OutputStream::Output));
+        guarded.child.stderr.take().into_iter().for_each(|pipe| lines.listen(pipe, OutputStream::Error));
         holds.0.iter_mut().for_each(|hold| hold.started(&guarded));
-        let (wall, end, own_memory) = (Duration::ZERO, JobEnd::Enough, OwnMemory::default());
-        Ok(Running { guarded, holds, program, begun, wall, end, lines, last_lines: Vec::new(), own_memory })
+        let (wall, end, own_memory) = (Duration::ZERO, JobEnd::Enough, OwnMemoryPeak::default());
+        Ok(RunningJob { guarded, holds, program, begun, wall, end, lines, last_lines: Vec::new(), own_memory })
     }
 
     /// Polls the job until there is a reason to end it; none after Ctrl-C.
-    fn watched(
+    fn poll_until_end(
         mut self,
-        job: &Job<'_>,
-        watch: &Watch<'_>,
-        enough: &mut dyn FnMut(&Seen) -> bool,
+        job: &LimitedJob<'_>,
+        watch: &RunWatch<'_>,
+        enough: &mut dyn FnMut(&JobOutput) -> bool,
     ) -> Result<Option<Self>> {
         let mut stopped = 0;
         loop {
@@ -144,9 +144,9 @@ impl Running {
             let ended = ended.map_err(|cause| Error::io(&self.program, "wait for this command", &cause))?;
             self.wall = self.begun.elapsed();
             if let Some((now, processes)) = self.memory(job.limits.memory.is_some()) {
-                self.own_memory.see(now, &processes);
+                self.own_memory.add(now, &processes);
             }
-            let seen = Seen { after: self.wall, lines: self.lines.take() };
+            let seen = JobOutput { after: self.wall, lines: self.lines.take() };
             stopped = if self.is_stopped() { stopped + 1 } else { 0 };
             let end = match ended {
                 Some(status) => Some(JobEnd::Exited(status)),
@@ -170,17 +170,17 @@ impl Running {
     /// background.
     fn is_stopped(&self) -> bool {
         let is_paused = self.holds.0.iter().any(|hold| hold.pauses());
-        !is_paused && Entry::read(self.guarded.child.id() as i32).is_some_and(|entry| entry.state == 'T')
+        !is_paused && ProcessEntry::read(self.guarded.child.id() as i32).is_some_and(|entry| entry.state == 'T')
     }
 
-    fn memory_now(&mut self) -> Option<Memory> {
+    fn memory_now(&mut self) -> Option<JobMemory> {
         self.holds.0.iter_mut().find_map(|hold| hold.memory())
     }
 
     /// Its current memory, and under a limit that of each process. Reading each process takes time, and without a limit
     /// the kernel's counter is enough. The two are read one after the other, and memory freed in between would count
     /// twice. So they are read again while memory changes; if it keeps changing, the smaller reading counts.
-    fn memory(&mut self, at_a_limit: bool) -> Option<(Memory, Vec<ProcessPeak>)> {
+    fn memory(&mut self, at_a_limit: bool) -> Option<(JobMemory, Vec<ProcessPeak>)> {
         let mut before = self.memory_now()?;
         if !at_a_limit {
             return Some((before, Vec::new()));
@@ -197,16 +197,16 @@ impl Running {
         }
     }
 
-    fn usage(&mut self) -> Usage {
-        self.holds.0.iter_mut().map(|hold| hold.usage()).fold(Usage::default(), Usage::or)
+    fn usage(&mut self) -> ResourceUsage {
+        self.holds.0.iter_mut().map(|hold| hold.usage()).fold(ResourceUsage::default(), ResourceUsage::fill_missing)
     }
 
     /// Ends it, and passes on its last lines.
-    fn finish(&mut self, enough: &mut dyn FnMut(&Seen) -> bool) -> Result<()> {
-        let last = |lines: &Lines| lines.last().iter().map(|line| readable(line)).collect::<Vec<String>>();
+    fn finish(&mut self, enough: &mut dyn FnMut(&JobOutput) -> bool) -> Result<()> {
+        let last = |lines: &OutputLines| lines.last().iter().map(|line| readable(line)).collect::<Vec<String>>();
         if let JobEnd::Exited(status) = self.end {
             self.lines.finish(LAST_OUTPUT);
-            enough(&Seen { after: self.wall, lines: self.lines.take() });
+            enough(&JobOutput { after: self.wall, lines: self.lines.take() });
             self.last_lines = last(&self.lines);
             let last = &self.last_lines;
             if status.code() == Some(NOT_JOINED) && last.last().is_some_and(|line| line.contains("cgroup.procs")) {

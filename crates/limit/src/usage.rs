@@ -4,7 +4,7 @@ use perf4sight_base::units::Bytes;
 
 /// Resources used until now; none for those that are not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Usage {
+pub(super) struct ResourceUsage {
     pub out_of_memory_kills: Option<u64>,
     pub peak: Option<Bytes>,
     pub cpu_seconds: Option<f64>,
@@ -12,10 +12,10 @@ pub(super) struct Usage {
     pub bytes_read: Option<Bytes>,
 }
 
-impl Usage {
+impl ResourceUsage {
     /// Fills missing values from another back-end.
-    pub fn or(self, other: Usage) -> Usage {
-        Usage {
+    pub fn fill_missing(self, other: ResourceUsage) -> ResourceUsage {
+        ResourceUsage {
             out_of_memory_kills: self.out_of_memory_kills.or(other.out_of_memory_kills),
             peak: self.peak.or(other.peak),
             cpu_seconds: self.cpu_seconds.or(other.cpu_seconds),

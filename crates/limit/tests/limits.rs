@@ -7,9 +7,9 @@ use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::{Pid, geteuid};
 use perf4sight_base::units::Bytes;
 use perf4sight_limit::ConfinedMachine;
-use perf4sight_limit::{Ended, Grip, Job, JobEnd, Limiter, Resource, Surroundings, Verdict};
-use perf4sight_machine::Limits;
-use perf4sight_machine::{Invocation, Machine, Watch};
+use perf4sight_limit::{BackendGrip, EndedJob, JobEnd, JobVerdict, LimitedJob, Limiter, LimiterSettings, Resource};
+use perf4sight_machine::ResourceLimits;
+use perf4sight_machine::{Machine, RunWatch, WorkerInvocation};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -27,23 +27,23 @@ const BUSY: &str = "while :; do :; done & while :; do :; done";
 const NOBODY: &str = "65534";
 
 fn open(data: Option<&Path>) -> Limiter {
-    let around = Surroundings { data, ..Surroundings::default() };
-    Limiter::open(around, &Watch::quiet(&AtomicBool::new(false))).unwrap().unwrap()
+    let around = LimiterSettings { data, ..LimiterSettings::default() };
+    Limiter::open(around, &RunWatch::quiet(&AtomicBool::new(false))).unwrap().unwrap()
 }
 
-fn shell(limiter: &Limiter, lines: &str, limits: Limits, time: Option<u64>) -> Ended {
+fn shell(limiter: &Limiter, lines: &str, limits: ResourceLimits, time: Option<u64>) -> EndedJob {
     let words = ["/bin/sh", "-c", lines].map(str::to_owned);
-    let job = Job { words: &words, limits, timeout: time.map(Duration::from_secs), ..Job::default() };
-    limiter.run(&job, &Watch::quiet(&AtomicBool::new(false)), &mut |_| false).unwrap().unwrap()
+    let job = LimitedJob { words: &words, limits, timeout: time.map(Duration::from_secs), ..LimitedJob::default() };
+    limiter.run(&job, &RunWatch::quiet(&AtomicBool::new(false)), &mut |_| false).unwrap().unwrap()
 }
 
-fn cpus(cpus: f64) -> Limits {
-    Limits { cpus: Some(cpus), ..Limits::default() }
+fn cpus(cpus: f64) -> ResourceLimits {
+    ResourceLimits { cpus: Some(cpus), ..ResourceLimits::default() }
 }
 
 /// Whether control groups hold a resource; says so where they do not.
 fn grouped(limiter: &Limiter, resource: Resource) -> bool {
-    let grouped = limiter.survey().by(resource).is_some_and(|by| by.grip == Grip::Joins);
+    let grouped = limiter.survey().by(resource).is_some_and(|by| by.grip == BackendGrip::Joins);
     if !grouped {
         println!("not run: it needs control groups that this user may make. {}", limiter.survey());
     }
@@ -108,7 +108,7 @@ fn keeps_its_share(limiter: &Limiter, limit: f64, tolerance: f64) {
     }
     assert!(share > limit * (1.0 - tolerance), "{ended:?}");
     assert!(ended.throttled_seconds.unwrap() > 0.5, "{ended:?}");
-    assert_eq!(ended.verdict(), Verdict::Sound);
+    assert_eq!(ended.verdict(), JobVerdict::Sound);
 }
 
 #[test]
@@ -135,13 +135,13 @@ fn compute_libraries_are_told_as_many_threads_as_there_are_cpus() {
     let limiter = open(None);
     let words = ["/bin/sh", "-c", "echo $OMP_NUM_THREADS $MKL_NUM_THREADS $OPENBLAS_NUM_THREADS; nproc --ignore=0"];
     let words = words.map(str::to_owned);
-    let job = Job { words: &words, limits: cpus(0.5), ..Job::default() };
+    let job = LimitedJob { words: &words, limits: cpus(0.5), ..LimitedJob::default() };
     let mut lines = Vec::new();
-    let mut keep = |seen: &perf4sight_limit::Seen| {
+    let mut keep = |seen: &perf4sight_limit::JobOutput| {
         lines.extend(seen.lines.iter().map(|line| line.text.clone()));
         false
     };
-    limiter.run(&job, &Watch::quiet(&AtomicBool::new(false)), &mut keep).unwrap();
+    limiter.run(&job, &RunWatch::quiet(&AtomicBool::new(false)), &mut keep).unwrap();
     // GNU's nproc counts the CPUs of its affinity, and believes OMP_NUM_THREADS: both say one.
     assert_eq!(lines, ["1 1 1", "1"]);
 }
@@ -152,12 +152,12 @@ fn too_much_memory_is_out_of_memory_and_no_crash() {
     if !grouped(&limiter, Resource::Memory) {
         return;
     }
-    let limits = Limits { memory: Some(Bytes(64 << 20)), ..Limits::default() };
+    let limits = ResourceLimits { memory: Some(Bytes(64 << 20)), ..ResourceLimits::default() };
     // Without an end of a line tail keeps all of it.
     let ended = shell(&limiter, "head -c 300M /dev/zero | tail -n 1 > /dev/null", limits, None);
     println!("{ended:?}");
     let JobEnd::Exited(status) = ended.end else { panic!("{ended:?}") };
-    assert_eq!((status.code(), ended.verdict()), (Some(137), Verdict::OutOfMemory));
+    assert_eq!((status.code(), ended.verdict()), (Some(137), JobVerdict::OutOfMemory));
     assert!(ended.peak_memory.unwrap() <= Bytes(64 << 20));
     let fits = shell(&limiter, "head -c 16M /dev/zero | tail -n 1 > /dev/null", limits, None);
     assert!(!fits.ran_out_of_memory && fits.end == JobEnd::Exited(ExitStatus::default()), "{fits:?}");
@@ -184,9 +184,9 @@ fn storage_is_read_as_fast_as_it_may_be() {
     if !grouped(&limiter, Resource::Storage) {
         return;
     }
-    let limits = Limits { storage: Some(Bytes(100_000_000)), ..Limits::default() };
+    let limits = ResourceLimits { storage: Some(Bytes(100_000_000)), ..ResourceLimits::default() };
     let lines = format!("dd if={} of=/dev/null bs=1M", file.display());
-    let free = shell(&limiter, &lines, Limits { storage: Some(Bytes(100_000_000_000)), ..limits }, None);
+    let free = shell(&limiter, &lines, ResourceLimits { storage: Some(Bytes(100_000_000_000)), ..limits }, None);
     if free.wall > Duration::from_secs(2) {
         return println!("not run: the disc itself reads less than 200 MB/s now");
     }
@@ -246,7 +246,8 @@ fn the_residency_governor_gives_its_share_of_hits_without_privileges() {
     let limiter = open(Some(&file));
     assert_eq!(by(&limiter, Resource::Memory), "residency governor", "{}", limiter.survey());
     for share in [0.25, 0.5, 0.75] {
-        let limits = Limits { memory: Some(Bytes((share * (997 * RECORD) as f64) as u64)), ..Limits::default() };
+        let limits =
+            ResourceLimits { memory: Some(Bytes((share * (997 * RECORD) as f64) as u64)), ..ResourceLimits::default() };
         let hits = || {
             let [hits, lost] = hits_and_lost(&limiter, limits, folder.path());
             println!("a share of {share}: hits {hits:.4}, while {lost:.4} of another file went");
@@ -259,12 +260,12 @@ fn the_residency_governor_gives_its_share_of_hits_without_privileges() {
 }
 
 /// The share of hits of a reader, and that of a file nobody drops on purpose and that was evicted all the same.
-fn hits_and_lost(limiter: &Limiter, limits: Limits, folder: &Path) -> [f64; 2] {
+fn hits_and_lost(limiter: &Limiter, limits: ResourceLimits, folder: &Path) -> [f64; 2] {
     let program = std::env::current_exe().unwrap();
     let words = [program.to_str().unwrap(), "--exact", "reader_part", "--nocapture"];
     let (words, environment) = (words.map(str::to_owned), [(PART.to_owned(), folder.into())]);
-    let job = Job { words: &words, environment: &environment, limits, ..Job::default() };
-    let ended = limiter.run(&job, &Watch::quiet(&AtomicBool::new(false)), &mut |_| false).unwrap().unwrap();
+    let job = LimitedJob { words: &words, environment: &environment, limits, ..LimitedJob::default() };
+    let ended = limiter.run(&job, &RunWatch::quiet(&AtomicBool::new(false)), &mut |_| false).unwrap().unwrap();
     ["hits ", "lost "].map(|name| {
         let share = ended.last_lines.iter().find_map(|line| line.split_once(name)?.1.parse().ok());
         share.unwrap_or_else(|| panic!("{ended:?}"))
@@ -272,7 +273,7 @@ fn hits_and_lost(limiter: &Limiter, limits: Limits, folder: &Path) -> [f64; 2] {
 }
 
 /// Runs a job that starts a daemon, which leaves session, group, parents and environment, and works; whether it has ended with the job.
-fn ends_a_daemon(limiter: &Limiter, limits: Limits) -> Ended {
+fn ends_a_daemon(limiter: &Limiter, limits: ResourceLimits) -> EndedJob {
     let folder = TempDir::new().unwrap();
     let daemon_file = folder.path().join("daemon");
     let lines = format!(
@@ -290,7 +291,7 @@ fn ends_a_daemon(limiter: &Limiter, limits: Limits) -> Ended {
 fn a_daemon_without_a_trace_of_us_ends_with_the_job() {
     let limiter = open(None);
     if grouped(&limiter, Resource::Cpus) {
-        ends_a_daemon(&limiter, Limits::default());
+        ends_a_daemon(&limiter, ResourceLimits::default());
     }
 }
 
@@ -398,14 +399,14 @@ fn what_a_dead_profiler_left_is_taken_away_by_the_next_run() {
 fn ctrl_c_leaves_nothing_behind() {
     let limiter = open(None);
     let words = ["/bin/sh", "-c", "echo $$; sleep 60"].map(str::to_owned);
-    let job = Job { words: &words, limits: cpus(0.5), ..Job::default() };
+    let job = LimitedJob { words: &words, limits: cpus(0.5), ..LimitedJob::default() };
     let (cancelled, mut process) = (AtomicBool::new(false), String::new());
-    let mut keep = |seen: &perf4sight_limit::Seen| {
+    let mut keep = |seen: &perf4sight_limit::JobOutput| {
         seen.lines.iter().for_each(|line| process = line.text.clone());
         cancelled.store(!process.is_empty(), Ordering::Relaxed);
         false
     };
-    assert_eq!(limiter.run(&job, &Watch::quiet(&cancelled), &mut keep).unwrap(), None);
+    assert_eq!(limiter.run(&job, &RunWatch::quiet(&cancelled), &mut keep).unwrap(), None);
     assert!(!runs(&process));
     let own = format!(".{}.", std::process::id());
     // Other tests of this program may be running jobs of theirs.
@@ -419,7 +420,7 @@ fn ctrl_c_leaves_nothing_behind() {
 #[test]
 fn what_a_job_said_last_is_told_when_it_crashed() {
     let ended = shell(&open(None), "echo begun; echo 'no such file: train.txt' >&2; exit 3", cpus(1.0), None);
-    assert_eq!(ended.verdict(), Verdict::Crashed("it ended with exit code 3".to_owned()));
+    assert_eq!(ended.verdict(), JobVerdict::Crashed("it ended with exit code 3".to_owned()));
     assert!(ended.last_lines.iter().any(|line| line == "no such file: train.txt"), "{ended:?}");
 }
 
@@ -427,7 +428,7 @@ fn what_a_job_said_last_is_told_when_it_crashed() {
 #[test]
 fn what_a_job_says_when_it_is_interrupted_is_none_of_its_last_lines() {
     let lines = "trap 'echo KeyboardInterrupt >&2; exit 130' INT; echo its own; while :; do sleep 0.1; done";
-    let ended = shell(&open(None), lines, Limits::default(), Some(1));
+    let ended = shell(&open(None), lines, ResourceLimits::default(), Some(1));
     assert_eq!((ended.end, ended.last_lines), (JobEnd::TimeUp, vec!["its own".to_owned()]));
 }
 
@@ -444,7 +445,7 @@ fn memory_of_its_own_is_told_from_pages_of_files() {
         "kept=$(head -c 20000000 /dev/zero | tr '\\0' x); cat {0} {0}/* > /dev/null 2>&1; sleep 0.5",
         data.display()
     );
-    let limits = Limits { memory: Some(Bytes(100_000_000)), ..Limits::default() };
+    let limits = ResourceLimits { memory: Some(Bytes(100_000_000)), ..ResourceLimits::default() };
     let ended = shell(&limiter, &lines, limits, Some(20));
     let (own, all) = (ended.own_memory.unwrap().0 as f64 / 1e6, ended.peak_memory.unwrap().0 as f64 / 1e6);
     println!("{own:.1} MB of its own, {all:.1} MB in all");
@@ -464,20 +465,21 @@ fn spike_part() {
 }
 
 /// What a job that is this part holds at most.
-fn spiked(limiter: &Limiter, read: &Path, limits: Limits) -> Ended {
+fn spiked(limiter: &Limiter, read: &Path, limits: ResourceLimits) -> EndedJob {
     let program = std::env::current_exe().unwrap().display().to_string();
     let lines = format!("cat {} > /dev/null; exec {program} --exact spike_part --nocapture", read.display());
     let words = ["/bin/sh".to_owned(), "-c".to_owned(), lines];
     let environment = [(PART.to_owned(), ".".into())];
-    let job = Job { words: &words, environment: &environment, limits, ..Job::default() };
-    limiter.run(&job, &Watch::quiet(&AtomicBool::new(false)), &mut |_| false).unwrap().unwrap()
+    let job = LimitedJob { words: &words, environment: &environment, limits, ..LimitedJob::default() };
+    limiter.run(&job, &RunWatch::quiet(&AtomicBool::new(false)), &mut |_| false).unwrap().unwrap()
 }
 
 #[test]
 fn memory_that_is_held_between_two_looks_counts() {
     let limiter = open(None);
     if grouped(&limiter, Resource::Memory) {
-        let own = spiked(&limiter, Path::new("/dev/null"), Limits::default()).own_memory.unwrap().0 as f64 / 1e6;
+        let own =
+            spiked(&limiter, Path::new("/dev/null"), ResourceLimits::default()).own_memory.unwrap().0 as f64 / 1e6;
         println!("{own:.1} MB of its own");
         assert!((200.0..230.0).contains(&own), "{own}");
     }
@@ -490,7 +492,8 @@ fn at_a_limit_too_memory_that_is_held_between_two_looks_counts() {
     let data = data(folder.path(), 400);
     let limiter = open(Some(&data));
     if grouped(&limiter, Resource::Memory) {
-        let ended = spiked(&limiter, &data, Limits { memory: Some(Bytes(300_000_000)), ..Limits::default() });
+        let ended =
+            spiked(&limiter, &data, ResourceLimits { memory: Some(Bytes(300_000_000)), ..ResourceLimits::default() });
         let own = ended.own_memory.unwrap().0 as f64 / 1e6;
         println!("{own:.1} MB of its own, {} in all", ended.peak_memory.unwrap());
         assert!((200.0..230.0).contains(&own), "{own}");
@@ -500,7 +503,8 @@ fn at_a_limit_too_memory_that_is_held_between_two_looks_counts() {
 #[test]
 fn without_privileges_too_memory_that_is_held_between_two_looks_counts() {
     if unprivileged("without_privileges_too_memory_that_is_held_between_two_looks_counts") {
-        let peak = spiked(&open(None), Path::new("/dev/null"), Limits::default()).peak_memory.unwrap().0 as f64 / 1e6;
+        let peak =
+            spiked(&open(None), Path::new("/dev/null"), ResourceLimits::default()).peak_memory.unwrap().0 as f64 / 1e6;
         println!("{peak:.1} MB");
         assert!((200.0..230.0).contains(&peak), "{peak}");
     }
@@ -530,9 +534,9 @@ fn other_programs_that_use_the_cpus_are_told() {
     let limiter = open(None);
     let others =
         Others::start(2 * thread::available_parallelism().unwrap().get(), &["sh", "-c", "while :; do :; done"]);
-    let ended = shell(&limiter, "while :; do :; done", Limits::default(), Some(3));
+    let ended = shell(&limiter, "while :; do :; done", ResourceLimits::default(), Some(3));
     drop(others);
-    assert!(matches!(ended.verdict(), Verdict::Disturbed(_)), "{ended:?}");
+    assert!(matches!(ended.verdict(), JobVerdict::Disturbed(_)), "{ended:?}");
 }
 
 /// Under a quota of 0.8 CPUs a job has half of its only CPU while another wants it too, and its quota while that rests: the limit holds it
@@ -548,7 +552,7 @@ fn other_programs_that_use_the_cpu_of_a_quota_now_and_then_are_told() {
     let ended = shell(&limiter, "while :; do :; done", cpus(0.95), Some(4));
     drop(others);
     println!("{:?} CPU seconds, held back for {:?}: {}", ended.cpu_seconds, ended.throttled_seconds, ended.verdict());
-    assert!(matches!(ended.verdict(), Verdict::Disturbed(_)), "{ended:?}");
+    assert!(matches!(ended.verdict(), JobVerdict::Disturbed(_)), "{ended:?}");
 }
 
 #[test]
@@ -558,9 +562,9 @@ fn what_cannot_be_given_is_refused_in_words() {
     let error = limiter.survey().check(&cpus(here + 1.0)).unwrap_err().to_string();
     assert!(error.contains(&format!("from 0.01 to the {here} that there are")), "{error}");
     assert!(limiter.survey().check(&cpus(0.0)).is_err() && limiter.survey().check(&cpus(f64::NAN)).is_err());
-    let all = Limits { memory: Some(Bytes(1 << 50)), ..Limits::default() };
+    let all = ResourceLimits { memory: Some(Bytes(1 << 50)), ..ResourceLimits::default() };
     assert!(limiter.survey().check(&all).unwrap_err().to_string().contains("of memory"));
-    let storage = Limits { storage: Some(Bytes(1 << 20)), ..Limits::default() };
+    let storage = ResourceLimits { storage: Some(Bytes(1 << 20)), ..ResourceLimits::default() };
     let error = limiter.survey().check(&storage).unwrap_err().to_string();
     assert!(error.contains("storage: cannot be limited") && error.contains("give its folder"), "{error}");
 }
@@ -568,15 +572,16 @@ fn what_cannot_be_given_is_refused_in_words() {
 #[test]
 fn a_program_that_is_not_there_is_named() {
     let words = ["no-such-program".to_owned()];
-    let job = Job { words: &words, limits: cpus(1.0), ..Job::default() };
-    let error = open(None).run(&job, &Watch::quiet(&AtomicBool::new(false)), &mut |_| false).unwrap_err().to_string();
+    let job = LimitedJob { words: &words, limits: cpus(1.0), ..LimitedJob::default() };
+    let error =
+        open(None).run(&job, &RunWatch::quiet(&AtomicBool::new(false)), &mut |_| false).unwrap_err().to_string();
     assert!(error.contains("no-such-program: cannot start this command"), "{error}");
 }
 
 #[test]
 fn a_docker_client_without_a_daemon_is_told_in_its_own_words() {
-    let around = Surroundings { image: Some("debian"), ..Surroundings::default() };
-    match Limiter::open(around, &Watch::quiet(&AtomicBool::new(false))) {
+    let around = LimiterSettings { image: Some("debian"), ..LimiterSettings::default() };
+    match Limiter::open(around, &RunWatch::quiet(&AtomicBool::new(false))) {
         Ok(_) => println!("not run: there is a daemon of docker here"),
         Err(error) => {
             let error = error.to_string();
@@ -589,7 +594,7 @@ fn a_docker_client_without_a_daemon_is_told_in_its_own_words() {
 #[test]
 fn terminal_part() {
     let Some(folder) = std::env::var_os(PART).map(PathBuf::from) else { return };
-    let ended = shell(&open(None), "cat < /dev/tty", Limits::default(), Some(20));
+    let ended = shell(&open(None), "cat < /dev/tty", ResourceLimits::default(), Some(20));
     fs::write(folder.join("verdict"), ended.verdict().to_string()).unwrap();
 }
 
@@ -617,7 +622,7 @@ fn without_privileges_the_survey_says_why_there_is_nothing_better() {
     let limiter = open(Some(Path::new("/var/tmp")));
     println!("without privileges:\n{}", limiter.survey());
     for resource in Resource::ALL {
-        let limitable = limiter.survey().of(resource).unwrap();
+        let limitable = limiter.survey().limitable(resource).unwrap();
         assert!(limitable.refused.iter().all(|refused| refused.reason.len() > 10), "{limitable}");
         let tried = limitable.refused.iter().map(|refused| refused.backend.name);
         assert!(tried.take(2).eq(["control group v2", "control group v1"]), "{limitable}");
@@ -630,12 +635,12 @@ fn a_part_of_a_machine_gives_no_more_memory_and_says_who_was_killed_for_it() {
         return;
     }
     let machine =
-        ConfinedMachine::new(Limits { cpus: Some(0.5), memory: Some(Bytes(64 << 20)), storage: None }).unwrap();
+        ConfinedMachine::new(ResourceLimits { cpus: Some(0.5), memory: Some(Bytes(64 << 20)), storage: None }).unwrap();
     assert_eq!(machine.threads(), 1);
     let ended = |lines: &str| {
         let words = ["/bin/sh", "-c", lines].map(str::to_owned);
-        let invocation = Invocation { words: &words, line: "", threads: 1, timeout: Duration::from_secs(20) };
-        machine.run_alone(&invocation, &Watch::quiet(&AtomicBool::new(false))).unwrap().unwrap()
+        let invocation = WorkerInvocation { words: &words, line: "", threads: 1, timeout: Duration::from_secs(20) };
+        machine.run_alone(&invocation, &RunWatch::quiet(&AtomicBool::new(false))).unwrap().unwrap()
     };
     let fits = ended("cat /proc/self/cgroup; nproc");
     assert!(!fits.killed_for_memory && fits.stdout.ends_with("\n1\n"), "{fits:?}");

@@ -10,7 +10,7 @@ const GROUPS: &str = "sys/fs/cgroup";
 
 /// Memory of a control group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
+pub struct GroupMemory {
     /// The limit for all its processes together.
     pub limit: Bytes,
     /// Memory that they use and the kernel cannot reclaim: without the file cache.
@@ -18,7 +18,7 @@ pub struct Allowance {
 }
 
 /// File names of one version of the interface, relative to a group's folder.
-struct Interface {
+struct GroupFiles {
     limit: &'static str,
     used: &'static str,
     /// The name in memory.stat of inactive file pages.
@@ -26,9 +26,9 @@ struct Interface {
     kills: &'static str,
 }
 
-const V2: Interface =
-    Interface { limit: "memory.max", used: "memory.current", cache: "inactive_file", kills: "memory.events" };
-const V1: Interface = Interface {
+const V2: GroupFiles =
+    GroupFiles { limit: "memory.max", used: "memory.current", cache: "inactive_file", kills: "memory.events" };
+const V1: GroupFiles = GroupFiles {
     limit: "memory.limit_in_bytes",
     used: "memory.usage_in_bytes",
     cache: "total_inactive_file",
@@ -37,7 +37,7 @@ const V1: Interface = Interface {
 
 /// The limits of this process, its own group's first; groups without a limit are left out. `root` is the root of the
 /// file system, or a folder with copies of another machine's files.
-pub fn allowances(root: &Path) -> Vec<Allowance> {
+pub fn allowances(root: &Path) -> Vec<GroupMemory> {
     of_process(root).iter().filter_map(|(folder, interface)| interface.allowance(folder)).collect()
 }
 
@@ -47,7 +47,7 @@ pub fn allowances(root: &Path) -> Vec<Allowance> {
 ///
 /// If a counter grows while a worker is killed, memory was the reason: the worker's `oom_score_adj` makes it the first
 /// candidate. `root` is the root of the file system.
-pub fn kills(root: &Path) -> Vec<u64> {
+pub fn memory_kills(root: &Path) -> Vec<u64> {
     let groups = of_process(root);
     let counted = groups.iter().filter_map(|(folder, interface)| counter(&folder.join(interface.kills), "oom_kill"));
     match counted.collect::<Vec<u64>>() {
@@ -56,24 +56,24 @@ pub fn kills(root: &Path) -> Vec<u64> {
     }
 }
 
-fn of_process(root: &Path) -> Vec<(PathBuf, &'static Interface)> {
+fn of_process(root: &Path) -> Vec<(PathBuf, &'static GroupFiles)> {
     let membership = ProcessCGroups::from_file(root.join("proc/self/cgroup"));
     membership.map_or(Vec::new(), |membership| groups(&membership, &root.join(GROUPS)))
 }
 
-impl Interface {
-    fn allowance(&self, folder: &Path) -> Option<Allowance> {
+impl GroupFiles {
+    fn allowance(&self, folder: &Path) -> Option<GroupMemory> {
         // Without a limit, v2 writes "max" and v1 a number near 2^63.
         let limit = number(&folder.join(self.limit)).filter(|&limit: &u64| limit < 1 << 62)?;
         let used: u64 = number(&folder.join(self.used)).unwrap_or(0);
         let cache = counter(&folder.join("memory.stat"), self.cache).unwrap_or(0);
-        Some(Allowance { limit: Bytes(limit), used: Bytes(used.saturating_sub(cache)) })
+        Some(GroupMemory { limit: Bytes(limit), used: Bytes(used.saturating_sub(cache)) })
     }
 }
 
 /// The folders of the memory groups of a process and of their ancestors. Inside a container the path may be the host's;
 /// then the ancestors still include the mounted group.
-fn groups(membership: &ProcessCGroups, root: &Path) -> Vec<(PathBuf, &'static Interface)> {
+fn groups(membership: &ProcessCGroups, root: &Path) -> Vec<(PathBuf, &'static GroupFiles)> {
     let mut found = Vec::new();
     for group in &membership.0 {
         let (mount, interface) = match group.hierarchy {
@@ -113,8 +113,8 @@ mod tests {
         fs::write(root.path().join("memory/memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
         let membership = ProcessCGroups::from_read("5:cpu,memory:/c\n3:cpu:/x\n0::/a/b\n".as_bytes()).unwrap();
         let groups = groups(&membership, root.path());
-        let found: Vec<Allowance> = groups.iter().filter_map(|(folder, i)| i.allowance(folder)).collect();
-        let allowance = |limit, used| Allowance { limit: Bytes(limit), used: Bytes(used) };
+        let found: Vec<GroupMemory> = groups.iter().filter_map(|(folder, i)| i.allowance(folder)).collect();
+        let allowance = |limit, used| GroupMemory { limit: Bytes(limit), used: Bytes(used) };
         assert_eq!(found, [allowance(2_097_152, 0), allowance(1_048_576, 3072)]);
     }
 
@@ -126,13 +126,13 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
         };
-        assert!(kills(root.path()).is_empty(), "a kernel that counts none");
+        assert!(memory_kills(root.path()).is_empty(), "a kernel that counts none");
         write("proc/vmstat", "pgfault 5\noom_kill 7\n");
-        assert_eq!(kills(root.path()), [7]);
+        assert_eq!(memory_kills(root.path()), [7]);
         write("proc/self/cgroup", "0::/a\n");
-        assert_eq!(kills(root.path()), [7], "a group without a counter");
+        assert_eq!(memory_kills(root.path()), [7], "a group without a counter");
         write("sys/fs/cgroup/a/memory.events", "oom 3\noom_kill 2\n");
-        assert_eq!(kills(root.path()), [2], "another program was killed five times");
+        assert_eq!(memory_kills(root.path()), [2], "another program was killed five times");
     }
 
     #[test]

@@ -25,7 +25,7 @@ const LEAST_THEFT: f64 = 0.1;
 /// A machine at one moment; unavailable values are missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Moment {
+pub struct MachineState {
     /// Clocks in MHz: `cpu` (the fastest core's), `gpu`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub clocks: BTreeMap<String, f64>,
@@ -63,9 +63,9 @@ pub struct Moment {
 #[serde(default)]
 pub struct Conditions {
     /// Before the steps.
-    pub start: Moment,
+    pub start: MachineState,
     /// Right after the last step, with clocks still under load.
-    pub end: Moment,
+    pub end: MachineState,
 }
 
 impl Conditions {
@@ -103,25 +103,25 @@ impl Conditions {
         if let Some(other) = self.start.others.iter().chain(&self.end.others).next() {
             return Some(format!("{other} used the device too"));
         }
-        self.stolen().filter(|seconds| *seconds >= LEAST_THEFT)?;
+        self.stolen_time().filter(|seconds| *seconds >= LEAST_THEFT)?;
         let share = self.stolen_share().filter(|share| *share > TOLERATED_THEFT)?;
         Some(format!("the hypervisor gave {} of the processor time to other machines", Percent(100.0 * share)))
     }
 
     /// The share of the wanted processor time that a hypervisor gave to others.
     pub fn stolen_share(&self) -> Option<f64> {
-        let stolen = self.stolen()?;
+        let stolen = self.stolen_time()?;
         let wanted = stolen + since(self.end.busy, self.start.busy)?;
         (wanted > 0.0).then(|| stolen / wanted)
     }
 
-    fn stolen(&self) -> Option<f64> {
+    fn stolen_time(&self) -> Option<f64> {
         since(self.end.stolen, self.start.stolen)
     }
 }
 
 /// Prints clocks, the highest temperature and the reasons for low clocks.
-impl fmt::Display for Moment {
+impl fmt::Display for MachineState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let clocks = self.clocks.iter().map(|(name, megahertz)| format!("{name} {megahertz:.0} MHz"));
         let hottest = self.temperatures.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));

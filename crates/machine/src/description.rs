@@ -1,6 +1,6 @@
 //! The properties of a machine from its files: processor, instruction set, memory, kernel, board.
 
-use super::{Setting, cgroup, linux};
+use super::{MachineProperties, cgroup, linux};
 use perf4sight_base::units::Bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,20 @@ const GPUS: &str = "proc/driver/nvidia/gpus";
 
 /// A machine, described by its files: those of this machine, or copies of another machine's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Description {
+pub struct MachineDescription {
     root: PathBuf,
     architecture: String,
 }
 
-impl Description {
+impl MachineDescription {
     /// The machine that this process runs on.
     pub fn here() -> Self {
-        Description { root: "/".into(), architecture: std::env::consts::ARCH.to_owned() }
+        MachineDescription { root: "/".into(), architecture: std::env::consts::ARCH.to_owned() }
     }
 
     /// A machine whose files are stored in `root`, with the architecture as printed by `uname -m`.
     pub fn copied(root: &Path, architecture: &str) -> Self {
-        Description { root: root.to_owned(), architecture: architecture.to_owned() }
+        MachineDescription { root: root.to_owned(), architecture: architecture.to_owned() }
     }
 
     /// The most memory a process could use: the machine's, or its control group's where that is less.
@@ -42,7 +42,7 @@ impl Description {
     }
 
     /// A warning about a memory limit that has no effect because the machine has less memory; none for other limits.
-    pub fn beyond(&self, name: &str, limit: Option<Bytes>) -> Option<String> {
+    pub fn ineffective_limit_warning(&self, name: &str, limit: Option<Bytes>) -> Option<String> {
         let (memory, limit) = (self.memory(), limit?);
         (limit > memory).then(|| format!("{name} is {limit}, but this machine has {memory}: the limit holds nothing"))
     }
@@ -63,7 +63,7 @@ impl Description {
     }
 
     /// Properties that affect measurements and that a run does not change, by name.
-    pub fn facts(&self) -> Setting {
+    pub fn facts(&self) -> MachineProperties {
         let facts = [
             ("processor", self.processor()),
             ("instruction_set", self.instruction_set().to_owned()),
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn each_folder_of_the_driver_is_a_gpu() {
         let root = tempfile::tempdir().unwrap();
-        let machine = Description::copied(root.path(), "x86_64");
+        let machine = MachineDescription::copied(root.path(), "x86_64");
         assert_eq!(machine.gpus(), 0);
         for bus in ["0000:17:00.0", "0000:65:00.0"] {
             fs::create_dir_all(root.path().join(GPUS).join(bus)).unwrap();
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn limits_are_ordered() {
-        let here = Description::here();
+        let here = MachineDescription::here();
         assert!(here.default_limit() < here.available() && here.available() <= here.memory());
     }
 
@@ -163,7 +163,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn the_kernel_lists_the_instruction_sets_that_the_processor_has() {
-        let here = Description::here();
+        let here = MachineDescription::here();
         assert_eq!(here.has("avx2"), std::arch::is_x86_feature_detected!("avx2"));
         assert_eq!(here.wide_vectors(), std::arch::is_x86_feature_detected!("avx512bw"));
     }

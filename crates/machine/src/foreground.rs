@@ -1,8 +1,8 @@
 //! Runs a command of the user with our standard streams. It is interrupted as by Ctrl-C, and its descendants end with
 //! it.
 
-use super::Watch;
-use super::guard::Guarded;
+use super::RunWatch;
+use super::guard::GuardedProcess;
 use perf4sight_base::error::{Error, Result};
 use std::env;
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(4);
 /// A command to run with our standard streams, in a process group of its own. It cannot read from a terminal: the
 /// kernel would stop it.
 #[derive(Debug, Clone, Copy)]
-pub struct Foreground<'a> {
+pub struct ForegroundCommand<'a> {
     /// The executable, then its arguments. No shell parses them.
     pub words: &'a [String],
     /// Variables that are set in addition to our own.
@@ -35,16 +35,16 @@ pub struct Foreground<'a> {
 
 /// The exit status of a command, and why we ended it if we did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct ForegroundEnd {
     /// Its exit status; none where it had to be killed.
     pub status: Option<ExitStatus>,
     /// Why it was ended; none where it ended by itself.
-    pub asked: Option<Asked>,
+    pub asked: Option<EndReason>,
 }
 
 /// Why a command was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum EndReason {
     /// After Ctrl-C.
     Cancelled,
     /// At its time limit.
@@ -53,14 +53,14 @@ pub enum Asked {
     Done,
 }
 
-impl Foreground<'_> {
+impl ForegroundCommand<'_> {
     /// Runs it until it ends; `done` is called periodically, and returns true to end it.
     ///
     /// # Errors
     /// A command that cannot be started.
-    pub fn run(&self, watch: &Watch<'_>, mut done: impl FnMut() -> bool) -> Result<Ended> {
+    pub fn run(&self, watch: &RunWatch<'_>, mut done: impl FnMut() -> bool) -> Result<ForegroundEnd> {
         let program = self.words.first().ok_or_else(|| Error::usage("the command is empty"))?;
-        let started = Guarded::start(&mut self.command(program), true);
+        let started = GuardedProcess::start(&mut self.command(program), true);
         let mut guarded = started.map_err(|cause| {
             Error::io(program, "start this command", &cause).help(match cause.kind() {
                 io::ErrorKind::PermissionDenied => {
@@ -73,15 +73,15 @@ impl Foreground<'_> {
         let lost = |cause| Error::io(program, "wait for this command", &cause);
         loop {
             if let Some(status) = guarded.child.try_wait().map_err(lost)? {
-                return Ok(Ended { status: Some(status), asked: None });
+                return Ok(ForegroundEnd { status: Some(status), asked: None });
             }
             let asked = match self.limit {
-                _ if watch.cancelled() => Some(Asked::Cancelled),
-                Some(limit) if begun.elapsed() >= limit => Some(Asked::TimeUp),
-                _ => done().then_some(Asked::Done),
+                _ if watch.cancelled() => Some(EndReason::Cancelled),
+                Some(limit) if begun.elapsed() >= limit => Some(EndReason::TimeUp),
+                _ => done().then_some(EndReason::Done),
             };
             if let Some(asked) = asked {
-                return Ok(Ended { status: interrupt(&mut guarded).map_err(lost)?, asked: Some(asked) });
+                return Ok(ForegroundEnd { status: interrupt(&mut guarded).map_err(lost)?, asked: Some(asked) });
             }
             thread::sleep(LOOK);
         }
@@ -113,7 +113,7 @@ pub fn with_first(list: &str, folder: &Path) -> OsString {
 }
 
 /// Interrupts the process group, and waits a while for its end.
-fn interrupt(guarded: &mut Guarded) -> io::Result<Option<ExitStatus>> {
+fn interrupt(guarded: &mut GuardedProcess) -> io::Result<Option<ExitStatus>> {
     guarded.interrupt();
     let until = Instant::now() + GRACE;
     loop {

@@ -49,7 +49,7 @@ const LONGEST_EXECUTING: Duration = Duration::from_secs(1);
 
 /// A process with its descendants; all of them end when this is dropped.
 #[derive(Debug)]
-pub struct Guarded {
+pub struct GuardedProcess {
     /// Started in a process group of its own.
     pub child: Child,
     guard: Child,
@@ -57,7 +57,7 @@ pub struct Guarded {
     mark: Option<String>,
 }
 
-impl Guarded {
+impl GuardedProcess {
     /// Starts a process in a group of its own, so that Ctrl-C reaches only us. With `whole`, no descendant outlives it;
     /// otherwise those that leave the group do.
     pub fn start(command: &mut Command, whole: bool) -> io::Result<Self> {
@@ -77,7 +77,7 @@ impl Guarded {
             command.env(name, value);
         }
         match command.process_group(group(&guard).as_raw()).spawn() {
-            Ok(child) => Ok(Guarded { child, guard, mark }),
+            Ok(child) => Ok(GuardedProcess { child, guard, mark }),
             Err(cause) => {
                 end(&mut guard);
                 Err(cause)
@@ -86,7 +86,7 @@ impl Guarded {
     }
 }
 
-impl Guarded {
+impl GuardedProcess {
     /// The process id of the guard, which is the leader of the group.
     pub fn guard(&self) -> i32 {
         group(&self.guard).as_raw()
@@ -99,7 +99,7 @@ impl Guarded {
     }
 }
 
-impl Drop for Guarded {
+impl Drop for GuardedProcess {
     fn drop(&mut self) {
         self.mark.as_deref().into_iter().for_each(kill_marked);
         // The group has members until the guard is waited for, so its id is not reused.
@@ -113,7 +113,7 @@ fn kill_marked(mark: &str) {
     let begin = Instant::now();
     let mut rounds = 0;
     while rounds < ROUNDS {
-        let Marked { processes, is_all } = Marked::with(mark);
+        let MarkedProcesses { processes, is_all } = MarkedProcesses::with(mark);
         if processes.is_empty() && is_all {
             break;
         }
@@ -144,46 +144,46 @@ fn end(guard: &mut Child) {
     let _ = guard.wait();
 }
 
-struct Marked {
+struct MarkedProcesses {
     processes: Vec<Pid>,
     /// Whether the list is complete: false if a process showed no environment yet.
     is_all: bool,
 }
 
-impl Marked {
+impl MarkedProcesses {
     /// Finds them among the processes that this user may inspect.
     fn with(mark: &str) -> Self {
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let id = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
-        let mut marked = Marked { processes: Vec::new(), is_all: true };
+        let mut marked = MarkedProcesses { processes: Vec::new(), is_all: true };
         for id in processes.filter_map(id) {
             match environment(id) {
-                Environment::Entries(entries)
+                ProcessEnvironment::Entries(entries)
                     if entries.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes()) =>
                 {
                     marked.processes.push(Pid::from_raw(id));
                 }
-                Environment::Entries(_) => {}
-                Environment::NotYet => marked.is_all = false,
+                ProcessEnvironment::Entries(_) => {}
+                ProcessEnvironment::NotYet => marked.is_all = false,
             }
         }
         marked
     }
 }
 
-enum Environment {
+enum ProcessEnvironment {
     /// All entries; empty where this user may not inspect it.
     Entries(Vec<u8>),
     /// None yet: it is in `execve`.
     NotYet,
 }
 
-fn environment(id: i32) -> Environment {
+fn environment(id: i32) -> ProcessEnvironment {
     match fs::read(format!("/proc/{id}/environ")) {
-        Ok(entries) if !entries.is_empty() => Environment::Entries(entries),
-        Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => Environment::Entries(Vec::new()),
-        _ if is_executing(id) => Environment::NotYet,
-        _ => Environment::Entries(Vec::new()),
+        Ok(entries) if !entries.is_empty() => ProcessEnvironment::Entries(entries),
+        Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => ProcessEnvironment::Entries(Vec::new()),
+        _ if is_executing(id) => ProcessEnvironment::NotYet,
+        _ => ProcessEnvironment::Entries(Vec::new()),
     }
 }
 

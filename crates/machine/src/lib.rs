@@ -25,16 +25,16 @@ pub mod remote;
 mod sampler;
 mod setting;
 
-pub use conditions::{Conditions, Moment};
+pub use conditions::{Conditions, MachineState};
 pub use deadline::Deadline;
-pub use limits::Limits;
+pub use limits::ResourceLimits;
 pub use local::{LocalMachine, threads};
 pub use memory_bandwidth::memory_bandwidth;
-pub use process::{End, Output};
-pub use sampler::{Sampler, Seen};
-pub use setting::{Setting, check_kind, claim, differences};
+pub use process::{ProcessEnd, ProcessOutput};
+pub use sampler::{SampledConditions, Sampler};
+pub use setting::{MachineProperties, check_kind, claim, differences};
 
-use description::Description;
+use description::MachineDescription;
 use perf4sight_base::error::Result;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -44,18 +44,18 @@ use std::time::Duration;
 /// Where processes run. Each method returns `None` after Ctrl-C.
 pub trait Machine: Debug + Send + Sync {
     /// Its properties, as current as possible without contacting a remote machine.
-    fn description(&self) -> Description;
+    fn description(&self) -> MachineDescription;
 
     /// Threads that run at the same time, by control groups and affinity.
     fn threads(&self) -> usize;
 
     /// CPUs and memory that its processes are held to.
-    fn limits(&self) -> Limits {
-        Limits::default()
+    fn limits(&self) -> ResourceLimits {
+        ResourceLimits::default()
     }
 
     /// Its location, to append to the name of a command: "", or " on me@board".
-    fn at(&self) -> String {
+    fn location(&self) -> String {
         String::new()
     }
 
@@ -63,24 +63,24 @@ pub trait Machine: Debug + Send + Sync {
     ///
     /// # Errors
     /// A file that cannot be read here or stored there, a machine that cannot be reached.
-    fn bring(&self, file: &Path, watch: &Watch<'_>) -> Result<Option<PathBuf>>;
+    fn upload(&self, file: &Path, watch: &RunWatch<'_>) -> Result<Option<PathBuf>>;
 
     /// Runs a command until it ends, under the measurement lock, and reports the machine's state before and after.
     ///
     /// # Errors
     /// A command that cannot be started, a machine that cannot be reached.
-    fn run_alone(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>>;
+    fn run_alone(&self, invocation: &WorkerInvocation<'_>, watch: &RunWatch<'_>) -> Result<Option<ProcessOutput>>;
 
     /// Runs a command until it ends, without the measurement lock.
     ///
     /// # Errors
     /// See [`Machine::run_alone`].
-    fn run(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>>;
+    fn run(&self, invocation: &WorkerInvocation<'_>, watch: &RunWatch<'_>) -> Result<Option<ProcessOutput>>;
 }
 
 /// A command to run: it reads one line and answers with one, and no descendant outlives it.
 #[derive(Debug, Clone, Copy)]
-pub struct Invocation<'a> {
+pub struct WorkerInvocation<'a> {
     /// The executable, then its arguments. No shell parses them.
     pub words: &'a [String],
     /// Written to its standard input, without the line end.
@@ -93,7 +93,7 @@ pub struct Invocation<'a> {
 
 /// Cancellation and callbacks for something that runs.
 #[derive(Clone, Copy)]
-pub struct Watch<'a> {
+pub struct RunWatch<'a> {
     /// Set by Ctrl-C: stop without a result.
     pub cancelled: &'a AtomicBool,
     /// Called with the reason when the program has to wait.
@@ -104,10 +104,10 @@ pub struct Watch<'a> {
     pub heard: &'a dyn Fn(&str),
 }
 
-impl<'a> Watch<'a> {
+impl<'a> RunWatch<'a> {
     /// Checks for Ctrl-C, without callbacks.
     pub fn quiet(cancelled: &'a AtomicBool) -> Self {
-        Watch { cancelled, waiting: &|_| (), waited: &|_| (), heard: &|_| () }
+        RunWatch { cancelled, waiting: &|_| (), waited: &|_| (), heard: &|_| () }
     }
 
     /// Whether Ctrl-C was pressed.

@@ -4,7 +4,7 @@ use perf4sight_base::units::Bytes;
 
 /// The limits of a job; none for a resource without a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// A number of CPUs, such as 1.5.
     pub cpus: Option<f64>,
     /// Memory, including the page cache of its files.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const LONGEST: usize = 64 << 10;
 /// The most bytes of unread lines; a process that writes more between two polls loses the oldest of them.
 const UNSEEN: usize = 4 << 20;
-const EACH: usize = size_of::<Line>();
+const EACH: usize = size_of::<OutputLine>();
 const LAST: usize = 20;
 const SHOWN: usize = 400;
 /// A line with this share of invalid characters is not text.
@@ -19,18 +19,18 @@ const RUBBISH: f64 = 0.1;
 
 /// A line that a process wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct OutputLine {
     /// Time since the start of the process.
     pub after: Duration,
     /// Where the process wrote it.
-    pub stream: Stream,
+    pub stream: OutputStream,
     /// Its text, without the line end; truncated where it is very long.
     pub text: String,
 }
 
 /// Where a process writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
+pub enum OutputStream {
     /// stdout
     Output,
     /// stderr
@@ -39,40 +39,40 @@ pub enum Stream {
 
 /// What a process writes, line by line, without blocking it.
 #[derive(Debug)]
-pub struct Lines {
+pub struct OutputLines {
     begun: Instant,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<KeptLines>>,
     readers: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    unseen: VecDeque<Line>,
+struct KeptLines {
+    unseen: VecDeque<OutputLine>,
     /// Memory of the unread lines.
     bytes: usize,
     last: VecDeque<String>,
 }
 
-impl Lines {
+impl OutputLines {
     /// No lines yet; `begun` is the start time of the process.
     pub fn new(begun: Instant) -> Self {
-        Lines { begun, kept: Arc::default(), readers: Vec::new() }
+        OutputLines { begun, kept: Arc::default(), readers: Vec::new() }
     }
 
     /// Starts a thread that reads a stream to its end.
-    pub fn listen(&mut self, pipe: impl Read + Send + 'static, stream: Stream) {
+    pub fn listen(&mut self, pipe: impl Read + Send + 'static, stream: OutputStream) {
         let (kept, begun) = (Arc::clone(&self.kept), self.begun);
         self.readers.push(thread::spawn(move || {
             let mut pipe = BufReader::new(pipe);
             while let Some(text) = next(&mut pipe) {
-                let line = Line { after: begun.elapsed(), stream, text };
+                let line = OutputLine { after: begun.elapsed(), stream, text };
                 kept.lock().unwrap_or_else(PoisonError::into_inner).keep(line);
             }
         }));
     }
 
     /// The new lines since the last call.
-    pub fn take(&self) -> Vec<Line> {
+    pub fn take(&self) -> Vec<OutputLine> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.bytes = 0;
         kept.unseen.drain(..).collect()
@@ -92,8 +92,8 @@ impl Lines {
     }
 }
 
-impl Kept {
-    fn keep(&mut self, line: Line) {
+impl KeptLines {
+    fn keep(&mut self, line: OutputLine) {
         if self.last.len() == LAST {
             self.last.pop_front();
         }
@@ -180,9 +180,9 @@ mod tests {
 
     #[test]
     fn the_last_lines_stay_when_all_were_seen() {
-        let mut lines = Lines::new(Instant::now());
+        let mut lines = OutputLines::new(Instant::now());
         let text: String = (0..100).map(|number| format!("line {number}\n")).collect();
-        lines.listen(Cursor::new(text), Stream::Error);
+        lines.listen(Cursor::new(text), OutputStream::Error);
         lines.finish(Duration::from_secs(5));
         assert_eq!(lines.take().len(), 100);
         assert!(lines.take().is_empty());
@@ -192,9 +192,9 @@ mod tests {
     /// 64 MiB in lines of 64 KiB, which are never read: less than 4 MiB is kept, including the newest line.
     #[test]
     fn a_flood_is_kept_in_bounded_memory() {
-        let mut lines = Lines::new(Instant::now());
+        let mut lines = OutputLines::new(Instant::now());
         let line = [vec![b'x'; LONGEST - 1], b"\n".to_vec()].concat();
-        lines.listen(Cursor::new([line.repeat(1024), b"the end\n".to_vec()].concat()), Stream::Error);
+        lines.listen(Cursor::new([line.repeat(1024), b"the end\n".to_vec()].concat()), OutputStream::Error);
         lines.finish(Duration::from_secs(60));
         let kept = lines.take();
         assert!(kept.iter().map(|line| line.text.len()).sum::<usize>() <= UNSEEN);

@@ -3,7 +3,7 @@
 //! Either side sends an empty line every second, so that silence means that the other side or the network is down, even
 //! if the kernel does not report it. The caller defines the meaning of the lines.
 
-use crate::Watch;
+use crate::RunWatch;
 use crate::deadline::Deadline;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -28,16 +28,16 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A TCP connection that exchanges lines and notices its loss.
 #[derive(Debug)]
-pub struct Link {
+pub struct LineLink {
     stream: Arc<Mutex<TcpStream>>,
-    heard: Receiver<Received>,
+    heard: Receiver<ReceivedLine>,
     /// Nothing is ever sent; dropping it stops the heartbeat.
     _beating: Sender<()>,
 }
 
 /// What the other side sent, or that it is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Received {
+pub enum ReceivedLine {
     /// A line, without the line end.
     Line(String),
     /// The connection is lost, for this reason.
@@ -46,9 +46,9 @@ pub enum Received {
 
 /// A TCP port that waits for connections.
 #[derive(Debug)]
-pub struct Listener(TcpListener);
+pub struct LinkListener(TcpListener);
 
-impl Listener {
+impl LinkListener {
     /// Listens on a port. With a loopback address, only this machine can connect; otherwise every machine can, because
     /// the address that others use may not be one of ours.
     ///
@@ -66,17 +66,17 @@ impl Listener {
             })
         }?;
         listener.set_nonblocking(true)?;
-        Ok(Listener(listener))
+        Ok(LinkListener(listener))
     }
 
     /// The next connection; none where none is pending.
     ///
     /// # Errors
     /// When no more connections can be accepted.
-    pub fn next(&self) -> io::Result<Option<Link>> {
+    pub fn next(&self) -> io::Result<Option<LineLink>> {
         match self.0.accept() {
             // A peer that has already disconnected is ignored.
-            Ok((stream, _)) => Ok(stream.set_nonblocking(false).and_then(|()| Link::of(stream, SILENCE)).ok()),
+            Ok((stream, _)) => Ok(stream.set_nonblocking(false).and_then(|()| LineLink::new(stream, SILENCE)).ok()),
             Err(cause) if cause.kind() == ErrorKind::WouldBlock => Ok(None),
             Err(cause) if matches!(cause.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => Ok(None),
             Err(cause) => Err(cause),
@@ -84,17 +84,17 @@ impl Listener {
     }
 }
 
-impl Link {
+impl LineLink {
     /// Connects, with repeated attempts for this time; none after Ctrl-C. The reason for waiting is reported
     /// periodically.
     ///
     /// # Errors
     /// The error of the last attempt.
-    pub fn reach(address: &str, port: u16, patience: Duration, watch: &Watch<'_>) -> io::Result<Option<Self>> {
+    pub fn reach(address: &str, port: u16, patience: Duration, watch: &RunWatch<'_>) -> io::Result<Option<Self>> {
         let deadline = Deadline::after(patience);
         let mut reported: Option<Deadline> = None;
         loop {
-            let cause = match connect(address, port).and_then(|stream| Link::of(stream, SILENCE)) {
+            let cause = match connect(address, port).and_then(|stream| LineLink::new(stream, SILENCE)) {
                 Ok(link) => return Ok(Some(link)),
                 Err(cause) => cause,
             };
@@ -112,7 +112,7 @@ impl Link {
         }
     }
 
-    fn of(stream: TcpStream, silence: Duration) -> io::Result<Self> {
+    fn new(stream: TcpStream, silence: Duration) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(silence))?;
         stream.set_write_timeout(Some(silence))?;
@@ -123,23 +123,23 @@ impl Link {
         let (beating, over) = channel();
         let beaten = Arc::clone(&stream);
         thread::spawn(move || beat(&beaten, &over));
-        Ok(Link { stream, heard, _beating: beating })
+        Ok(LineLink { stream, heard, _beating: beating })
     }
 
     /// Sends a line. Success does not mean that it was received.
     ///
     /// # Errors
     /// A closed connection.
-    pub fn say(&self, line: &str) -> io::Result<()> {
+    pub fn send_line(&self, line: &str) -> io::Result<()> {
         write(&self.stream, line)
     }
 
     /// The next event; none where none arrives within this time.
-    pub fn receive(&self, patience: Duration) -> Option<Received> {
+    pub fn receive(&self, patience: Duration) -> Option<ReceivedLine> {
         match self.heard.recv_timeout(patience) {
             Ok(heard) => Some(heard),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Received::Lost("the connection is over".to_owned())),
+            Err(RecvTimeoutError::Disconnected) => Some(ReceivedLine::Lost("the connection is over".to_owned())),
         }
     }
 
@@ -147,11 +147,11 @@ impl Link {
     pub fn close(self) {
         let shut = self.stream.lock().unwrap_or_else(PoisonError::into_inner).shutdown(Shutdown::Write);
         let deadline = Deadline::after(FAREWELL);
-        while shut.is_ok() && !deadline.is_over() && !matches!(self.receive(AGAIN), Some(Received::Lost(_))) {}
+        while shut.is_ok() && !deadline.is_over() && !matches!(self.receive(AGAIN), Some(ReceivedLine::Lost(_))) {}
     }
 }
 
-impl Drop for Link {
+impl Drop for LineLink {
     fn drop(&mut self) {
         // If the connection is already closed, there is nothing to shut down.
         let _ = self.stream.lock().unwrap_or_else(PoisonError::into_inner).shutdown(Shutdown::Both);
@@ -182,19 +182,19 @@ fn beat(stream: &Mutex<TcpStream>, over: &Receiver<()>) {
 }
 
 /// Receives lines until the end.
-fn listen(stream: TcpStream, silence: Duration, tell: &SyncSender<Received>) {
+fn listen(stream: TcpStream, silence: Duration, tell: &SyncSender<ReceivedLine>) {
     let mut stream = BufReader::new(stream);
     loop {
         let heard = match next(&mut stream) {
             Ok(Some(line)) if line.is_empty() => continue,
-            Ok(Some(line)) => Received::Line(line),
-            Ok(None) => Received::Lost("it closed the connection".to_owned()),
+            Ok(Some(line)) => ReceivedLine::Line(line),
+            Ok(None) => ReceivedLine::Lost("it closed the connection".to_owned()),
             Err(cause) if matches!(cause.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                Received::Lost(format!("nothing was heard of it for {} s", silence.as_secs_f64()))
+                ReceivedLine::Lost(format!("nothing was heard of it for {} s", silence.as_secs_f64()))
             }
-            Err(cause) => Received::Lost(cause.to_string()),
+            Err(cause) => ReceivedLine::Lost(cause.to_string()),
         };
-        let over = matches!(heard, Received::Lost(_));
+        let over = matches!(heard, ReceivedLine::Lost(_));
         if tell.send(heard).is_err() || over {
             return;
         }

@@ -1,7 +1,7 @@
 //! Reads a machine's state from Linux files: clocks, temperatures, throttling, stolen time; on a Jetson also release
 //! and power mode.
 
-use super::{Moment, Setting, gpu};
+use super::{MachineProperties, MachineState, gpu};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -22,26 +22,26 @@ const METER: &str = "ina3221";
 const CHANNELS: [u32; 3] = [1, 2, 3];
 
 /// Properties that affect measurements and that a run does not change, by name. `root` is the root of the file system.
-pub(super) fn facts(root: &Path) -> Setting {
+pub(super) fn facts(root: &Path) -> MachineProperties {
     let facts = [("board_release", release(root)), ("power_mode", power_mode(root))];
     facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?))).collect()
 }
 
 /// The state of the machine now.
-pub fn moment(root: &Path) -> Moment {
+pub fn moment(root: &Path) -> MachineState {
     let cores: Vec<PathBuf> = folders(root.join("sys/devices/system/cpu")).filter(|path| is_core(path)).collect();
     let (busy, stolen) = processors(&root.join("proc/stat")).unzip();
     let named = |clock: Option<f64>| clock.map(|clock| ("cpu".to_owned(), clock)).into_iter().collect();
-    let mut moment = Moment {
+    let mut moment = MachineState {
         clocks: named(cores.iter().filter_map(|core| clock(core)).reduce(f64::max)),
         promised: named(cores.iter().filter_map(|core| base_clock(core)).reduce(f64::max)),
         temperatures: folders(root.join("sys/class/thermal")).filter_map(|zone| temperature(&zone)).collect(),
         powers: folders(root.join("sys/class/hwmon")).flat_map(|meter| powers(&meter)).collect(),
-        held_by: brakes(root),
+        held_by: throttling_devices(root),
         throttles: cores.iter().flat_map(|core| throttles(core)).reduce(|sum, count| sum + count),
         busy,
         stolen,
-        ..Moment::default()
+        ..MachineState::default()
     };
     gpu::on_board(root).into_iter().for_each(|gpu| gpu.add_to(&mut moment));
     moment
@@ -73,18 +73,18 @@ fn throttles(core: &Path) -> Vec<u64> {
 /// Busy and stolen seconds of all processors since boot. The first line of /proc/stat counts user, nice, system, idle,
 /// iowait, irq, softirq and steal (Linux, Documentation/filesystems/proc.rst).
 fn processors(stat: &Path) -> Option<(f64, f64)> {
-    text(stat)?.lines().next()?.strip_prefix("cpu ").and_then(worked)
+    text(stat)?.lines().next()?.strip_prefix("cpu ").and_then(busy_and_stolen)
 }
 
 /// Busy and stolen seconds from the fields after the name in a line of /proc/stat.
-pub fn worked(counts: &str) -> Option<(f64, f64)> {
+pub fn busy_and_stolen(counts: &str) -> Option<(f64, f64)> {
     let ticks: Vec<f64> = counts.split_whitespace().map_while(|n| n.parse().ok()).collect();
     let [user, nice, system, _, _, irq, softirq, steal] = *ticks.first_chunk()?;
     Some(((user + nice + system + irq + softirq) / TICKS, steal / TICKS))
 }
 
 /// Cooling devices that lower clocks at this moment.
-fn brakes(root: &Path) -> Vec<String> {
+fn throttling_devices(root: &Path) -> Vec<String> {
     let active = |device: PathBuf| {
         let name = text(&device.join("type")).filter(|name| BRAKES.iter().any(|brake| name.contains(brake)))?;
         (number::<i64>(&device.join("cur_state"))? > 0).then_some(name)

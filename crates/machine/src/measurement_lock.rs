@@ -3,7 +3,7 @@
 //! Two measurements at once spoil each other: another busy process on a 2-core machine turned a training step of 0.2 s
 //! into 2.3-2.9 s, because OpenMP threads wait for each other.
 
-use super::Watch;
+use super::RunWatch;
 use nix::unistd::{Uid, User};
 use perf4sight_base::error::{Error, Result};
 use procfs::LockType;
@@ -31,11 +31,11 @@ pub struct MeasurementLock {
 ///
 /// # Errors
 /// When the lock file cannot be used.
-pub fn take(watch: &Watch<'_>) -> Result<Option<MeasurementLock>> {
+pub fn take(watch: &RunWatch<'_>) -> Result<Option<MeasurementLock>> {
     take_of(&shared_folder(), watch)
 }
 
-fn take_of(path: &Path, watch: &Watch<'_>) -> Result<Option<MeasurementLock>> {
+fn take_of(path: &Path, watch: &RunWatch<'_>) -> Result<Option<MeasurementLock>> {
     let failed = |cause: &std::io::Error| Error::io(path, "take the lock that keeps measurements apart", cause);
     let file = File::open(path).map_err(|cause| failed(&cause))?;
     let begun = Instant::now();
@@ -51,7 +51,7 @@ fn take_of(path: &Path, watch: &Watch<'_>) -> Result<Option<MeasurementLock>> {
             Err(TryLockError::WouldBlock) if watch.cancelled() => return Ok(None),
             Err(TryLockError::WouldBlock) => {}
         }
-        let holder = Holder::of(&file);
+        let holder = LockHolder::find(&file);
         if let Some(stranger) = holder.as_ref().filter(|holder| holder.is_stranger()) {
             (watch.waiting)(&format!(
                 "{stranger} holds the measurement lock on {} and does not measure: it is not waited for",
@@ -71,7 +71,7 @@ fn take_of(path: &Path, watch: &Watch<'_>) -> Result<Option<MeasurementLock>> {
 
 /// Whether to report whom this waits for, given the holder that was reported before, if any. Between two measurements the lock has no holder
 /// for a moment, which is no news.
-fn is_news(reported: Option<&Option<Holder>>, holder: Option<&Holder>, polls: usize) -> bool {
+fn is_news(reported: Option<&Option<LockHolder>>, holder: Option<&LockHolder>, polls: usize) -> bool {
     match (reported, holder) {
         (None, None) => polls > 1,
         (None, Some(_)) => true,
@@ -81,22 +81,22 @@ fn is_news(reported: Option<&Option<Holder>>, holder: Option<&Holder>, polls: us
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Holder {
+struct LockHolder {
     process: i32,
     program: String,
     user: Uid,
 }
 
-impl Holder {
+impl LockHolder {
     /// None where the kernel does not report it, as for a process in another container.
-    fn of(file: &File) -> Option<Self> {
+    fn find(file: &File) -> Option<Self> {
         let inode = file.metadata().ok()?.ino();
         let locks = procfs::locks().ok()?;
         let held = locks.iter().filter(|lock| lock.inode == inode && matches!(lock.lock_type, LockType::FLock));
         let process = held.filter_map(|lock| lock.pid).find(|process| *process > 0)?;
         let folder = Path::new("/proc").join(process.to_string());
         let program = fs::read_to_string(folder.join("comm")).ok()?.trim().to_owned();
-        Some(Holder { process, program, user: Uid::from_raw(fs::metadata(folder).ok()?.uid()) })
+        Some(LockHolder { process, program, user: Uid::from_raw(fs::metadata(folder).ok()?.uid()) })
     }
 
     /// Whether it is an unrelated program of another user; a lock of root always counts.
@@ -105,7 +105,7 @@ impl Holder {
     }
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for LockHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = User::from_uid(self.user).ok().flatten().map_or_else(|| self.user.to_string(), |user| user.name);
         write!(f, "process {} ({}) of {name}", self.process, self.program)
@@ -159,7 +159,7 @@ mod tests {
             said.lock().unwrap().push_str(why);
             cancelled.store(!why.contains("not waited for"), Ordering::Relaxed);
         };
-        let lock = take_of(folder, &Watch { waiting: &waiting, ..Watch::quiet(cancelled) }).unwrap();
+        let lock = take_of(folder, &RunWatch { waiting: &waiting, ..RunWatch::quiet(cancelled) }).unwrap();
         (lock.is_some(), said.into_inner().unwrap())
     }
 
@@ -187,8 +187,11 @@ mod tests {
 
     #[test]
     fn only_programs_of_other_users_that_do_not_measure_are_strangers() {
-        let holder =
-            |program: &str, user: u32| Holder { process: 1, program: program.to_owned(), user: Uid::from_raw(user) };
+        let holder = |program: &str, user: u32| LockHolder {
+            process: 1,
+            program: program.to_owned(),
+            user: Uid::from_raw(user),
+        };
         let other = Uid::effective().as_raw() + 1;
         assert!(holder("flock", other).is_stranger());
         assert!(!holder("perf4sight", other).is_stranger() && !holder("suite", 0).is_stranger());

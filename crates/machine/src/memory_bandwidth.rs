@@ -1,7 +1,7 @@
 //! Measures memory bandwidth with concurrent copies on all threads (after the copy of STREAM, McCalpin 1995).
 
-use crate::Watch;
-use crate::description::Description;
+use crate::RunWatch;
+use crate::description::MachineDescription;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread;
@@ -18,11 +18,11 @@ const ROUNDS: usize = 6;
 
 /// Bytes a second that are read and written by this many threads, counted as in STREAM: a copied byte counts twice.
 /// None after Ctrl-C.
-pub fn memory_bandwidth(threads: usize, watch: &Watch<'_>) -> Option<f64> {
+pub fn memory_bandwidth(threads: usize, watch: &RunWatch<'_>) -> Option<f64> {
     if watch.cancelled() {
         return None;
     }
-    let available = Description::here().available().0 / SHARE;
+    let available = MachineDescription::here().available().0 / SHARE;
     let threads = threads.max(1);
     let length = (ARRAYS.min(available) as usize / 2 / threads).max(LEAST);
     let barrier = Barrier::new(threads + 1);
@@ -61,12 +61,12 @@ mod tests {
     #[test]
     fn memory_is_copied_at_a_rate_that_memory_has() {
         let cancelled = AtomicBool::new(false);
-        let bandwidth = memory_bandwidth(2, &Watch::quiet(&cancelled)).unwrap();
+        let bandwidth = memory_bandwidth(2, &RunWatch::quiet(&cancelled)).unwrap();
         println!("{:.1} GB/s", bandwidth / 1e9);
         // One channel of DDR3-800 moves 6.4 GB/s, twelve of DDR5-6400 614 GB/s, and unified memory at most a few times
         // that.
         assert!((5e8..5e12).contains(&bandwidth), "{bandwidth}");
         cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(memory_bandwidth(1, &Watch::quiet(&cancelled)), None);
+        assert_eq!(memory_bandwidth(1, &RunWatch::quiet(&cancelled)), None);
     }
 }

@@ -1,9 +1,9 @@
 //! Runs a process: writes its input, supervises it until it ends or times out, and ends it with its descendants.
 
-use super::guard::Guarded;
-use super::{Conditions, Watch};
+use super::guard::GuardedProcess;
+use super::{Conditions, RunWatch};
 use crate::affinity;
-use crate::lines::{Lines, Stream};
+use crate::lines::{OutputLines, OutputStream};
 use std::io::{self, Cursor, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -27,7 +27,7 @@ const WIND_UP: Duration = Duration::from_secs(10);
 
 /// Who ended a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum ProcessEnd {
     /// By itself, or killed by another process.
     Exited(ExitStatus),
     /// Killed by us, at the deadline.
@@ -38,9 +38,9 @@ pub enum End {
 
 /// What a process wrote, and how it ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Output {
+pub struct ProcessOutput {
     /// By itself, by us, or unknown.
-    pub end: End,
+    pub end: ProcessEnd,
     /// The beginning of its standard output.
     pub stdout: String,
     /// The end of its standard error.
@@ -51,15 +51,15 @@ pub struct Output {
     pub conditions: Box<Conditions>,
 }
 
-impl Output {
+impl ProcessOutput {
     /// A result without conditions and waiting times.
-    pub fn new(end: End, stdout: String, stderr: String) -> Self {
-        Output { end, stdout, stderr, killed_for_memory: false, conditions: Box::default() }
+    pub fn new(end: ProcessEnd, stdout: String, stderr: String) -> Self {
+        ProcessOutput { end, stdout, stderr, killed_for_memory: false, conditions: Box::default() }
     }
 }
 
 /// The input of a process and its supervision.
-pub struct Call {
+pub struct ProcessCall {
     /// Written to its standard input.
     pub input: Box<dyn Read + Send>,
     /// Whether its input stays open until it has ended.
@@ -69,59 +69,59 @@ pub struct Call {
     /// It is killed after this time.
     pub timeout: Duration,
     /// Its affinity and cleanup.
-    pub bounds: Bounds,
+    pub bounds: ProcessBounds,
 }
 
 /// The affinity and the cleanup of a process.
 #[derive(Debug, Default)]
-pub struct Bounds {
+pub struct ProcessBounds {
     /// A command that the guard runs if this process dies.
     pub cleanup: Vec<String>,
     /// The CPUs that it may run on; none for ours.
     pub cpus: Option<Vec<usize>>,
 }
 
-impl Call {
+impl ProcessCall {
     /// One line of input, one line of output.
     pub fn line(line: &str, timeout: Duration) -> Self {
         let input = Box::new(Cursor::new(format!("{line}\n")));
-        Call { input, keeps_input: false, one_line: true, timeout, bounds: Bounds::default() }
+        ProcessCall { input, keeps_input: false, one_line: true, timeout, bounds: ProcessBounds::default() }
     }
 
     /// The same call with time limit and cancellation.
-    pub fn within(self, bounds: Bounds) -> Self {
-        Call { bounds, ..self }
+    pub fn bounded(self, bounds: ProcessBounds) -> Self {
+        ProcessCall { bounds, ..self }
     }
 }
 
 /// Starts a process, writes its input and waits for its end; none after Ctrl-C.
-pub fn run(command: &mut Command, call: Call, watch: &Watch<'_>) -> io::Result<Option<Output>> {
+pub fn run(command: &mut Command, call: ProcessCall, watch: &RunWatch<'_>) -> io::Result<Option<ProcessOutput>> {
     let (mut deadline, one_line) = (Instant::now() + call.timeout, call.one_line);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut start = || Guarded::start_with_cleanup(command, one_line, &call.bounds.cleanup);
+    let mut start = || GuardedProcess::start_with_cleanup(command, one_line, &call.bounds.cleanup);
     let mut guarded = match &call.bounds.cpus {
-        Some(cpus) => affinity::within(cpus, start)?,
+        Some(cpus) => affinity::with_affinity(cpus, start)?,
         None => start()?,
     };
     let child = &mut guarded.child;
     volunteer(child);
-    let stdout = child.stdout.take().map(Beginning::of);
-    let mut lines = Lines::new(Instant::now());
-    child.stderr.take().into_iter().for_each(|pipe| lines.listen(pipe, Stream::Error));
+    let stdout = child.stdout.take().map(PipeBeginning::read_from);
+    let mut lines = OutputLines::new(Instant::now());
+    child.stderr.take().into_iter().for_each(|pipe| lines.listen(pipe, OutputStream::Error));
     let _kept = child.stdin.take().map(|pipe| feed(pipe, call));
     let mut answered = false;
     let end = loop {
         lines.take().iter().for_each(|line| (watch.heard)(&line.text));
         if let Some(status) = child.try_wait()? {
-            break Some(End::Exited(status));
+            break Some(ProcessEnd::Exited(status));
         }
         if watch.cancelled() {
             break None;
         }
         if Instant::now() >= deadline {
-            break Some(End::TimedOut);
+            break Some(ProcessEnd::TimedOut);
         }
-        if one_line && !answered && stdout.as_ref().is_some_and(Beginning::has_line) {
+        if one_line && !answered && stdout.as_ref().is_some_and(PipeBeginning::has_line) {
             answered = true;
             deadline = deadline.min(Instant::now() + WIND_UP);
         }
@@ -130,14 +130,14 @@ pub fn run(command: &mut Command, call: Call, watch: &Watch<'_>) -> io::Result<O
         }
     };
     drop(guarded);
-    let stdout = stdout.map_or(String::new(), Beginning::text);
+    let stdout = stdout.map_or(String::new(), PipeBeginning::text);
     lines.finish(LAST_OUTPUT);
-    Ok(end.map(|end| Output::new(end, stdout, complaint(&lines))))
+    Ok(end.map(|end| ProcessOutput::new(end, stdout, complaint(&lines))))
 }
 
 /// Writes the input on a separate thread, so that a slow reader can be abandoned. An input that is kept open is closed
 /// when the result is dropped.
-fn feed(mut pipe: ChildStdin, mut call: Call) -> Sender<()> {
+fn feed(mut pipe: ChildStdin, mut call: ProcessCall) -> Sender<()> {
     let (sender, dropped) = channel();
     thread::spawn(move || {
         // If the process has already died, its exit status is more useful than the error of this write.
@@ -156,15 +156,15 @@ fn volunteer(child: &Child) {
 }
 
 /// The beginning of a pipe's output, read on a separate thread, so that a full pipe never blocks the process.
-struct Beginning {
+struct PipeBeginning {
     read: Arc<Mutex<Vec<u8>>>,
     /// Closed at the pipe's end.
     ended: Receiver<()>,
 }
 
-impl Beginning {
+impl PipeBeginning {
     /// Reads until the pipe ends or the longest output is reached.
-    fn of(mut pipe: impl Read + Send + 'static) -> Self {
+    fn read_from(mut pipe: impl Read + Send + 'static) -> Self {
         let (open, ended) = channel();
         let read = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&read);
@@ -179,7 +179,7 @@ impl Beginning {
             }
             drop(open);
         });
-        Beginning { read, ended }
+        PipeBeginning { read, ended }
     }
 
     /// Waits for the end of the pipe at most this long, and returns whether it ended.
@@ -198,7 +198,7 @@ impl Beginning {
     }
 }
 
-fn complaint(lines: &Lines) -> String {
+fn complaint(lines: &OutputLines) -> String {
     let text = lines.last().join("\n");
     let from = text.ceil_char_boundary(text.len().saturating_sub(LONGEST_COMPLAINT));
     text[from..].to_owned()
@@ -218,10 +218,10 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "exec tr '\\0' x < /dev/zero >&2"]);
         let cancelled = AtomicBool::new(false);
-        let watch = Watch { heard: &hear, ..Watch::quiet(&cancelled) };
+        let watch = RunWatch { heard: &hear, ..RunWatch::quiet(&cancelled) };
         let begun = Instant::now();
-        let output = run(&mut command, Call::line("", Duration::from_secs(1)), &watch).unwrap().unwrap();
-        assert_eq!(output.end, End::TimedOut);
+        let output = run(&mut command, ProcessCall::line("", Duration::from_secs(1)), &watch).unwrap().unwrap();
+        assert_eq!(output.end, ProcessEnd::TimedOut);
         assert!(begun.elapsed() < Duration::from_secs(20) && output.stderr.len() <= LONGEST_COMPLAINT);
         assert_eq!(*heard.lock().unwrap(), 0, "no line has ended");
     }

@@ -3,7 +3,7 @@
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::path_name::shown;
+use perf4sight_base::path_name::display_path;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -39,8 +39,10 @@ pub fn find_with_script(command: &[String], folder: Option<&Path>) -> Result<()>
     let script = arguments.first().filter(|word| is_python && !word.starts_with('-'));
     match script.map(|script| folder.unwrap_or(Path::new(".")).join(script)).filter(|script| !script.exists()) {
         None => Ok(()),
-        Some(script) => Err(Error::usage(format!("{program} would run {}, which does not exist", shown(script)))
-            .expected("a script, relative to the folder that the command runs in")),
+        Some(script) => {
+            Err(Error::usage(format!("{program} would run {}, which does not exist", display_path(script)))
+                .expected("a script, relative to the folder that the command runs in"))
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Samples a machine's state periodically while something runs: clocks, power, GPU utilization.
 
-use super::{Moment, gpu, linux};
+use super::{MachineState, gpu, linux};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,13 +15,13 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Sampler {
     stop: Sender<()>,
-    looking: JoinHandle<Seen>,
+    looking: JoinHandle<SampledConditions>,
 }
 
 /// The samples' summary, by name; unavailable values are missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Seen {
+pub struct SampledConditions {
     /// Mean utilization of accelerators in percent.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub uses: BTreeMap<String, f64>,
@@ -47,40 +47,40 @@ impl Sampler {
                 bus.iter().for_each(|bus| gpu::add(bus, &mut now));
                 moments.push(now);
             }
-            Seen::of(&moments)
+            SampledConditions::from_moments(&moments)
         });
         Sampler { stop, looking }
     }
 
     /// Stops, and returns the summary.
-    pub fn stop(self) -> Seen {
+    pub fn stop(self) -> SampledConditions {
         drop(self.stop);
         self.looking.join().unwrap_or_default()
     }
 }
 
-impl Seen {
-    fn of(moments: &[Moment]) -> Self {
+impl SampledConditions {
+    fn from_moments(moments: &[MachineState]) -> Self {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let highest = |values: &[f64]| values.iter().copied().fold(f64::MIN, f64::max);
-        Seen {
-            uses: each(moments, |moment| &moment.uses, mean),
-            clocks: each(moments, |moment| &moment.clocks, mean),
-            powers: each(moments, |moment| &moment.powers, mean),
-            temperatures: each(moments, |moment| &moment.temperatures, highest),
+        SampledConditions {
+            uses: reduce_by_name(moments, |moment| &moment.uses, mean),
+            clocks: reduce_by_name(moments, |moment| &moment.clocks, mean),
+            powers: reduce_by_name(moments, |moment| &moment.powers, mean),
+            temperatures: reduce_by_name(moments, |moment| &moment.temperatures, highest),
         }
     }
 
     /// Whether the machine reported anything.
     pub fn is_empty(&self) -> bool {
-        *self == Seen::default()
+        *self == SampledConditions::default()
     }
 }
 
 /// Reduces the values of each name to one number, over the moments that have it.
-fn each(
-    moments: &[Moment],
-    of: impl Fn(&Moment) -> &BTreeMap<String, f64>,
+fn reduce_by_name(
+    moments: &[MachineState],
+    of: impl Fn(&MachineState) -> &BTreeMap<String, f64>,
     one: impl Fn(&[f64]) -> f64,
 ) -> BTreeMap<String, f64> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -96,15 +96,16 @@ mod tests {
 
     #[test]
     fn clocks_and_power_are_means_and_temperatures_the_highest() {
-        let moment = |clock: f64, degrees: f64| Moment {
+        let moment = |clock: f64, degrees: f64| MachineState {
             clocks: [("gpu".to_owned(), clock)].into(),
             powers: [("gpu".to_owned(), clock / 10.0)].into(),
             temperatures: [("gpu".to_owned(), degrees)].into(),
-            ..Moment::default()
+            ..MachineState::default()
         };
-        let seen = Seen::of(&[moment(1000.0, 50.0), moment(1500.0, 60.0), Moment::default()]);
+        let seen =
+            SampledConditions::from_moments(&[moment(1000.0, 50.0), moment(1500.0, 60.0), MachineState::default()]);
         assert_eq!((seen.clocks["gpu"], seen.powers["gpu"], seen.temperatures["gpu"]), (1250.0, 125.0, 60.0));
-        assert!(seen.uses.is_empty() && !seen.is_empty() && Seen::of(&[]).is_empty());
+        assert!(seen.uses.is_empty() && !seen.is_empty() && SampledConditions::from_moments(&[]).is_empty());
     }
 
     #[test]

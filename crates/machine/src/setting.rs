@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Properties that must be the same for measurements to be comparable, by name: `processor`, `threads`, `libtorch`, ...
-pub type Setting = BTreeMap<String, String>;
+pub type MachineProperties = BTreeMap<String, String>;
 
 /// The differences between two settings, each as "name was this, is that".
-pub fn differences(before: &Setting, now: &Setting) -> Vec<String> {
+pub fn differences(before: &MachineProperties, now: &MachineProperties) -> Vec<String> {
     let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
-    let shown = |setting: &Setting, name: &str| setting.get(name).map_or("unknown", String::as_str).to_owned();
+    let shown =
+        |setting: &MachineProperties, name: &str| setting.get(name).map_or("unknown", String::as_str).to_owned();
     let different = names.into_iter().filter(|name| before.get(*name) != now.get(*name));
     different.map(|name| format!("{name} was {}, is {}", shown(before, name), shown(now, name))).collect()
 }
@@ -21,7 +22,7 @@ pub fn differences(before: &Setting, now: &Setting) -> Vec<String> {
 ///
 /// # Errors
 /// A file that cannot be written or read.
-pub fn claim(file: &Path, now: &Setting) -> Result<Setting> {
+pub fn claim(file: &Path, now: &MachineProperties) -> Result<MachineProperties> {
     let text = serde_json::to_string_pretty(now)
         .map_err(|cause| Error::device(format!("the setting cannot be written: {cause}")))?;
     atomic_write::save_new(file, text + "\n")?;
@@ -34,7 +35,7 @@ pub fn claim(file: &Path, now: &Setting) -> Result<Setting> {
 ///
 /// # Errors
 /// What differs.
-pub fn check_kind(before: &Setting, now: &Setting) -> Result<()> {
+pub fn check_kind(before: &MachineProperties, now: &MachineProperties) -> Result<()> {
     let different = differences(before, now);
     if different.is_empty() {
         return Ok(());

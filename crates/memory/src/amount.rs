@@ -10,53 +10,53 @@ const LIMIT: u64 = 1 << 44;
 
 /// Bytes as a function of the batch size: a constant and a share per sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Amount {
+pub(crate) struct BatchBytes {
     once: u64,
     per_sample: u64,
 }
 
-impl Amount {
+impl BatchBytes {
     /// The same for every batch.
-    pub fn once(bytes: u64) -> Self {
-        Amount { once: bytes, per_sample: 0 }
+    pub fn constant(bytes: u64) -> Self {
+        BatchBytes { once: bytes, per_sample: 0 }
     }
 
     /// So much for every sample.
     pub fn per_sample(bytes: u64) -> Self {
-        Amount { once: 0, per_sample: bytes }
+        BatchBytes { once: 0, per_sample: bytes }
     }
 
     /// A batch of tensors of this shape, with `element` bytes an element.
     pub fn tensor(shape: &Shape, element: u64) -> Self {
-        Amount::per_sample(element.saturating_mul(shape.elements()))
+        BatchBytes::per_sample(element.saturating_mul(shape.elements()))
     }
 
     /// The result of an operation for a batch, with `number` bytes an element; once where it is the same for every
     /// sample.
     pub fn result(node: &Node, number: u64) -> Self {
         let bytes = node.element.bytes(number).saturating_mul(node.shape.elements());
-        if node.is_common() { Amount::once(bytes) } else { Amount::per_sample(bytes) }
+        if node.is_common() { BatchBytes::constant(bytes) } else { BatchBytes::per_sample(bytes) }
     }
 
     /// Both together.
-    pub fn and(self, other: Amount) -> Self {
+    pub fn plus(self, other: BatchBytes) -> Self {
         let once = self.once.saturating_add(other.once);
         let per_sample = self.per_sample.saturating_add(other.per_sample);
-        Amount { once, per_sample }
+        BatchBytes { once, per_sample }
     }
 
     pub fn times(self, factor: u64) -> Self {
         let [once, per_sample] = [self.once, self.per_sample].map(|bytes| bytes.saturating_mul(factor));
-        Amount { once, per_sample }
+        BatchBytes { once, per_sample }
     }
 
     pub fn divided_by(self, parts: u64) -> Self {
-        Amount { once: self.once / parts, per_sample: self.per_sample / parts }
+        BatchBytes { once: self.once / parts, per_sample: self.per_sample / parts }
     }
 
     /// This amount if a condition holds, else nothing.
     pub fn only_if(self, holds: bool) -> Self {
-        if holds { self } else { Amount::once(0) }
+        if holds { self } else { BatchBytes::constant(0) }
     }
 
     /// Bytes of what grows with the batch, for one sample.

@@ -1,22 +1,26 @@
 //! The most memory while each operation of a period runs.
 
-use crate::step::{Period, Schedule};
-use crate::tensor::{Event, Mark, Role};
+use crate::step::{AllocationSchedule, StepPeriod};
+use crate::tensor::{OperationMark, ScheduleEvent, TensorRole};
 
-/// Bytes by [`Role::ALL`].
-pub(crate) type Bytes = [u64; Role::ALL.len()];
+/// Bytes by [`TensorRole::ALL`].
+pub(crate) type BytesByRole = [u64; TensorRole::ALL.len()];
 
 /// For every operation of a period, in the order they run: what is alive when it is most.
-pub(crate) fn each_operation(schedule: &Schedule, batch: u64, period: Period) -> Vec<(Mark, Bytes)> {
+pub(crate) fn each_operation(
+    schedule: &AllocationSchedule,
+    batch: u64,
+    period: StepPeriod,
+) -> Vec<(OperationMark, BytesByRole)> {
     let tensors = schedule.tensors().map(|tensor| (tensor.role as usize, tensor.amount.bytes(batch))).collect();
-    let mut tally = Tally { tensors, bytes: [0; Role::ALL.len()] };
-    for earlier in Period::ALL.into_iter().filter(|earlier| *earlier < period) {
+    let mut tally = AliveBytes { tensors, bytes: [0; TensorRole::ALL.len()] };
+    for earlier in StepPeriod::ALL.into_iter().filter(|earlier| *earlier < period) {
         schedule.events(earlier).for_each(|event| tally.count(event));
     }
-    let (events, marks): (Vec<Event>, Vec<Mark>) =
+    let (events, marks): (Vec<ScheduleEvent>, Vec<OperationMark>) =
         (schedule.events(period).collect(), schedule.marks(period).collect());
     let mut begin = 0;
-    let most = |(index, mark): (usize, &Mark)| {
+    let most = |(index, mark): (usize, &OperationMark)| {
         let end = marks.get(index + 1).map_or(events.len(), |next| next.event);
         let mut most = tally.bytes;
         for event in &events[begin..end] {
@@ -37,24 +41,24 @@ pub(crate) fn sum(bytes: &[u64]) -> u64 {
 }
 
 /// The bytes alive, by role.
-struct Tally {
+struct AliveBytes {
     /// Of each tensor its role and its size.
     tensors: Vec<(usize, u64)>,
-    bytes: Bytes,
+    bytes: BytesByRole,
 }
 
-impl Tally {
-    fn count(&mut self, event: Event) {
+impl AliveBytes {
+    fn count(&mut self, event: ScheduleEvent) {
         match event {
-            Event::Allocate(tensor) => {
+            ScheduleEvent::Allocate(tensor) => {
                 let (role, bytes) = self.tensors[tensor as usize];
                 self.bytes[role] = self.bytes[role].saturating_add(bytes);
             }
-            Event::Free(tensor) => {
+            ScheduleEvent::Free(tensor) => {
                 let (role, bytes) = self.tensors[tensor as usize];
                 self.bytes[role] = self.bytes[role].saturating_sub(bytes);
             }
-            Event::Settle(_) | Event::BackwardDone => {}
+            ScheduleEvent::Settle(_) | ScheduleEvent::BackwardDone => {}
         }
     }
 }

@@ -13,48 +13,48 @@ mod amount;
 mod each_operation;
 mod followed;
 mod layout;
-mod memo;
 mod peak;
 mod rules;
 mod run_through;
+mod simulation_cache;
 mod step;
 mod tensor;
 mod timeline;
 
-pub use peak::{Alive, Live, Peak};
-pub use tensor::{Phase, Role};
-pub use timeline::{Timeline, TimelineEntry};
+pub use peak::{PeakMemory, TensorAtPeak, TensorsAtPeak};
+pub use tensor::{StepPhase, TensorRole};
+pub use timeline::{MemoryTimeline, TimelineEntry};
 
-use layout::{Layout, layouts};
-use memo::{Memo, SEVERAL};
+use layout::{TensorLayout, layouts};
 use perf4sight_base::units::Bytes;
-use perf4sight_network::{Network, Trained};
+use perf4sight_network::{Network, TrainedNetwork};
 use perf4sight_platform::Platform;
-use perf4sight_step::workload::{Lists, Step};
-use run_through::Outcome;
+use perf4sight_step::workload::{AutocastDevice, Step};
+use run_through::StepPeaks;
+use simulation_cache::{SEVERAL, SimulationCache};
 use std::sync::Arc;
-use step::Schedule;
+use step::AllocationSchedule;
 
 /// For every operation, whether its result is a channels-last image on a processor: with a single sample, and with several.
-pub fn channels_last(trained: &Trained, step: Step) -> Vec<[bool; 2]> {
-    let [single, several] =
-        [1, SEVERAL].map(|batch| layouts(&trained.network, step, &trained.gradients, (Lists::Processor, batch)));
+pub fn channels_last(trained: &TrainedNetwork, step: Step) -> Vec<[bool; 2]> {
+    let [single, several] = [1, SEVERAL]
+        .map(|batch| layouts(&trained.network, step, &trained.gradients, (AutocastDevice::Processor, batch)));
     let both = single.iter().zip(&several);
-    both.map(|(single, several)| [single, several].map(Layout::is_channels_last)).collect()
+    both.map(|(single, several)| [single, several].map(TensorLayout::is_channels_last)).collect()
 }
 
 /// All steps of one network on one device; common parts are computed once.
 #[derive(Debug)]
 pub struct Simulations<'a> {
-    likely: Arc<Memo<'a>>,
+    likely: Arc<SimulationCache<'a>>,
     /// The other readings of the network's file.
-    others: Vec<Arc<Memo<'a>>>,
+    others: Vec<Arc<SimulationCache<'a>>>,
 }
 
 impl<'a> Simulations<'a> {
     /// Nothing is simulated yet.
     pub fn new(network: &'a Network, platform: &'a Platform) -> Self {
-        let memo = |network: &'a Network| Arc::new(Memo::new(network, platform));
+        let memo = |network: &'a Network| Arc::new(SimulationCache::new(network, platform));
         Simulations { likely: memo(network), others: network.other_readings().iter().map(memo).collect() }
     }
 
@@ -65,7 +65,7 @@ impl<'a> Simulations<'a> {
         if self.likely.network.followed().is_some_and(|followed| followed.is_of(step)) {
             return likely;
         }
-        let other = |memo: &Arc<Memo<'a>>| Simulation { memo: Arc::clone(memo), ..likely.clone() };
+        let other = |memo: &Arc<SimulationCache<'a>>| Simulation { memo: Arc::clone(memo), ..likely.clone() };
         Simulation { others: self.others.iter().map(other).collect(), ..likely }
     }
 }
@@ -73,23 +73,23 @@ impl<'a> Simulations<'a> {
 /// A step of one network on one device, ready to be simulated at any batch size.
 ///
 /// ```
-/// use perf4sight_memory::{Role, Simulation};
+/// use perf4sight_memory::{TensorRole, Simulation};
 /// use perf4sight_network::zoo::{Dataset, build};
 /// use perf4sight_platform::Platform;
 /// use perf4sight_step::workload::{Stage, Step};
 ///
 /// let network = build("mobilenetv2", Dataset::Imagenet)?;
-/// let platform = Platform::named("tx2")?;
+/// let platform = Platform::for_name("tx2")?;
 /// let simulation = Simulation::new(&network, Step::published(Stage::Training), &platform);
 /// let peak = simulation.peak(16);
 /// assert!(peak.reserved > peak.allocated);
 /// let alive = simulation.alive(16);
-/// assert!(alive.bytes(Role::OptimizerState) <= alive.bytes(Role::Weights) && alive.total() >= peak.reserved);
+/// assert!(alive.bytes(TensorRole::OptimizerState) <= alive.bytes(TensorRole::Weights) && alive.total() >= peak.reserved);
 /// # Ok::<(), perf4sight_base::error::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Simulation<'a> {
-    memo: Arc<Memo<'a>>,
+    memo: Arc<SimulationCache<'a>>,
     step: Step,
     others: Vec<Simulation<'a>>,
 }
@@ -106,21 +106,21 @@ impl<'a> Simulation<'a> {
     }
 
     /// The least and the most that the peak may be.
-    pub fn bounds(&self, batch: u64) -> [Peak; 2] {
+    pub fn bounds(&self, batch: u64) -> [PeakMemory; 2] {
         let own = self.peak(batch);
-        let join = |[least, most]: [Peak; 2], other: &Simulation| {
+        let join = |[least, most]: [PeakMemory; 2], other: &Simulation| {
             let peak = other.peak(batch);
-            [least.each(peak, Bytes::min), most.each(peak, Bytes::max)]
+            [least.combine(peak, Bytes::min), most.combine(peak, Bytes::max)]
         };
         self.others.iter().fold([own, own], join)
     }
 
     /// The allocations of `batch` samples, and how many of the samples are processed at a time.
-    fn schedule(&self, batch: u64) -> (Arc<Schedule>, u64) {
+    fn schedule(&self, batch: u64) -> (Arc<AllocationSchedule>, u64) {
         self.memo.schedule(self.step, batch)
     }
 
-    fn outcome(&self, (schedule, samples): (&Schedule, u64)) -> Outcome {
+    fn outcome(&self, (schedule, samples): (&AllocationSchedule, u64)) -> StepPeaks {
         self.memo.outcome(self.step, (schedule, samples))
     }
 }

@@ -1,12 +1,12 @@
 //! Tensors and their events.
 
-use crate::amount::Amount;
+use crate::amount::BatchBytes;
 use perf4sight_network::NodeId;
 use smallvec::SmallVec;
 
 /// The role of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum TensorRole {
     /// Trained weights and running statistics.
     Weights,
     /// The optimizer's state.
@@ -21,35 +21,35 @@ pub enum Role {
     Workspace,
 }
 
-impl Role {
+impl TensorRole {
     /// All of them, those that stay longest first.
-    pub const ALL: [Role; 6] = [
-        Role::Weights,
-        Role::OptimizerState,
-        Role::WeightGradients,
-        Role::Activations,
-        Role::ActivationGradients,
-        Role::Workspace,
+    pub const ALL: [TensorRole; 6] = [
+        TensorRole::Weights,
+        TensorRole::OptimizerState,
+        TensorRole::WeightGradients,
+        TensorRole::Activations,
+        TensorRole::ActivationGradients,
+        TensorRole::Workspace,
     ];
 
     /// For people.
     pub fn name(self) -> &'static str {
         match self {
-            Role::Weights => "weights",
-            Role::WeightGradients => "gradients",
-            Role::OptimizerState => "optimizer state",
-            Role::Activations => "activations",
-            Role::ActivationGradients => "gradients of activations",
-            Role::Workspace => "workspace",
+            TensorRole::Weights => "weights",
+            TensorRole::WeightGradients => "gradients",
+            TensorRole::OptimizerState => "optimizer state",
+            TensorRole::Activations => "activations",
+            TensorRole::ActivationGradients => "gradients of activations",
+            TensorRole::Workspace => "workspace",
         }
     }
 }
 
 /// A tensor of the schedule: its size, its purpose and its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tensor {
-    pub amount: Amount,
-    pub role: Role,
+pub(crate) struct ScheduledTensor {
+    pub amount: BatchBytes,
+    pub role: TensorRole,
     pub node: NodeId,
 }
 
@@ -61,7 +61,7 @@ pub(crate) type FewTensors = SmallVec<[TensorId; 4]>;
 
 /// An event of one tensor, or of the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum ScheduleEvent {
     Allocate(TensorId),
     Free(TensorId),
     /// The gradient of a weight is complete: it stays, or is added to that of an earlier pass and freed.
@@ -72,7 +72,7 @@ pub(crate) enum Event {
 
 /// A part of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum StepPhase {
     /// An operation is run.
     Forward,
     /// The loss is computed, with the tensors that backward needs.
@@ -85,20 +85,20 @@ pub enum Phase {
 
 /// From an event on, another operation or phase runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct OperationMark {
     pub event: usize,
-    pub phase: Phase,
+    pub phase: StepPhase,
     pub node: NodeId,
 }
 
-impl Phase {
+impl StepPhase {
     /// For people.
     pub fn name(self) -> &'static str {
         match self {
-            Phase::Forward => "forward",
-            Phase::Loss => "loss",
-            Phase::Backward => "backward",
-            Phase::Update => "update",
+            StepPhase::Forward => "forward",
+            StepPhase::Loss => "loss",
+            StepPhase::Backward => "backward",
+            StepPhase::Update => "update",
         }
     }
 }

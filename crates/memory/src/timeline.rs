@@ -2,14 +2,14 @@
 
 use crate::Simulation;
 use crate::each_operation::{each_operation, sum};
-use crate::peak::Alive;
-use crate::step::{Period, Schedule};
-use crate::tensor::{Mark, Phase, Role};
+use crate::peak::TensorsAtPeak;
+use crate::step::{AllocationSchedule, StepPeriod};
+use crate::tensor::{OperationMark, StepPhase, TensorRole};
 use perf4sight_base::units::Bytes;
 
 /// The memory of one step over its operations: of the step that holds the peak of all.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Timeline {
+pub struct MemoryTimeline {
     /// Whether it is the very first step, which makes the optimizer's state, or any later one.
     pub is_first: bool,
     /// In the order of time; there is at least one.
@@ -17,18 +17,18 @@ pub struct Timeline {
     /// The index of the entry that holds the peak.
     pub peak: usize,
     /// The tensors alive at the peak.
-    pub alive: Alive,
+    pub alive: TensorsAtPeak,
 }
 
 /// Memory while one operation runs, is differentiated, or has its weights changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimelineEntry {
     /// The phase of the step.
-    pub phase: Phase,
+    pub phase: StepPhase,
     /// The name of the operation's node.
     pub layer: String,
-    /// Bytes of tensors by [`Role::ALL`], at the moment of the entry when they are most.
-    pub bytes: [u64; Role::ALL.len()],
+    /// Bytes of tensors by [`TensorRole::ALL`], at the moment of the entry when they are most.
+    pub bytes: [u64; TensorRole::ALL.len()],
 }
 
 impl TimelineEntry {
@@ -40,19 +40,19 @@ impl TimelineEntry {
 
 impl Simulation<'_> {
     /// The memory of the step that holds the peak, operation by operation.
-    pub fn timeline(&self, batch: u64) -> Timeline {
+    pub fn timeline(&self, batch: u64) -> MemoryTimeline {
         let (schedule, samples) = self.schedule(batch);
         let outcome = self.outcome((&schedule, samples));
         // The setup holds the peak where a step allocates nothing; the first step is shown then.
-        let period = outcome.moment.period.max(Period::First);
+        let period = outcome.moment.period.max(StepPeriod::First);
         let entries = self.entries(&schedule, samples, period);
         let highest = entries.iter().map(TimelineEntry::total).max();
         let peak = entries.iter().position(|entry| Some(entry.total()) == highest).unwrap_or_default();
-        Timeline { is_first: period == Period::First, entries, peak, alive: self.alive(batch) }
+        MemoryTimeline { is_first: period == StepPeriod::First, entries, peak, alive: self.alive(batch) }
     }
 
-    fn entries(&self, schedule: &Schedule, batch: u64, period: Period) -> Vec<TimelineEntry> {
-        let entry = |(mark, bytes): (Mark, _)| {
+    fn entries(&self, schedule: &AllocationSchedule, batch: u64, period: StepPeriod) -> Vec<TimelineEntry> {
+        let entry = |(mark, bytes): (OperationMark, _)| {
             let layer = self.memo.network.node(mark.node).name.clone();
             TimelineEntry { phase: mark.phase, layer, bytes }
         };

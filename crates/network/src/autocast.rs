@@ -1,20 +1,20 @@
 //! The number types of every operation under PyTorch's autocast, where it is on. Its lists of functions are in
 //! aten/src/ATen/autocast_mode.cpp (processors) and autocast_mode.h (CUDA), PyTorch 2.11.
 
-use super::{Activation, Binary, Element, Fill, Network, Node, NodeId, Op, Reduction};
-use perf4sight_step::workload::{Lists, Number, Precision};
+use super::{Activation, BinaryFunction, ElementKind, Network, Node, NodeId, Op, PaddingFill, ReductionKind};
+use perf4sight_step::workload::{AutocastDevice, NumberFormat, Precision};
 
 /// The number types of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Numbers {
+pub struct NumberTypes {
     /// That of its operands, once they are cast, and of its result.
-    pub result: Number,
+    pub result: NumberFormat,
     /// That of its weights, once they are cast.
-    pub weights: Number,
+    pub weights: NumberFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Policy {
+enum AutocastPolicy {
     /// `lower_precision_fp`: operands and weights are cast down.
     Low,
     /// `fp32`: operands are cast up.
@@ -27,29 +27,29 @@ enum Policy {
 
 impl Network {
     /// The number types of every node, by its position.
-    pub fn numbers(&self, precision: Precision, lists: Lists) -> Vec<Numbers> {
-        let held = precision.held();
-        let mut numbers: Vec<Numbers> = Vec::with_capacity(self.nodes().len());
+    pub fn numbers(&self, precision: Precision, lists: AutocastDevice) -> Vec<NumberTypes> {
+        let held = precision.held_format();
+        let mut numbers: Vec<NumberTypes> = Vec::with_capacity(self.nodes().len());
         let in_single = self.attention_in_single(lists);
         for (id, node) in self.iter() {
             let widest = || {
                 let counts = |input: &&NodeId| {
                     let node = self.node(**input);
-                    node.element == Element::Number && !is_scalar(node)
+                    node.element == ElementKind::Number && !is_scalar(node)
                 };
                 // The condition of a `Where` does not count as an operand.
                 let chosen = usize::from(node.op == Op::Where);
                 let inputs = node.inputs.iter().skip(chosen).filter(counts);
-                let wide = inputs.clone().any(|input| numbers[input.index()].result == Number::Fp32);
+                let wide = inputs.clone().any(|input| numbers[input.index()].result == NumberFormat::Fp32);
                 let first = inputs.map(|input| numbers[input.index()].result).next();
-                if wide { Number::Fp32 } else { first.unwrap_or(held) }
+                if wide { NumberFormat::Fp32 } else { first.unwrap_or(held) }
             };
             let computed = match (precision.autocast(), policy(self, node, lists)) {
-                _ if in_single[id.index()] => Numbers { result: Number::Fp32, weights: held },
-                (Some(low), Policy::Low) => Numbers { result: low, weights: low },
-                (Some(_), Policy::Single) => Numbers { result: Number::Fp32, weights: held },
-                (Some(_), Policy::Widest) => Numbers { result: widest(), weights: held },
-                (Some(_), Policy::Held) | (None, _) => Numbers { result: held, weights: held },
+                _ if in_single[id.index()] => NumberTypes { result: NumberFormat::Fp32, weights: held },
+                (Some(low), AutocastPolicy::Low) => NumberTypes { result: low, weights: low },
+                (Some(_), AutocastPolicy::Single) => NumberTypes { result: NumberFormat::Fp32, weights: held },
+                (Some(_), AutocastPolicy::Widest) => NumberTypes { result: widest(), weights: held },
+                (Some(_), AutocastPolicy::Held) | (None, _) => NumberTypes { result: held, weights: held },
             };
             numbers.push(computed);
         }
@@ -60,17 +60,17 @@ impl Network {
 impl Network {
     /// Whether it computes element by element in the widest type of its operands, without autocast
     /// (`TensorIterator::compute_types` in aten/src/ATen/TensorIterator.cpp).
-    pub fn promotes(&self, node: &Node, lists: Lists) -> bool {
-        matches!(node.op, Op::Binary(_) | Op::Where) && policy(self, node, lists) == Policy::Widest
+    pub fn promotes(&self, node: &Node, lists: AutocastDevice) -> bool {
+        matches!(node.op, Op::Binary(_) | Op::Where) && policy(self, node, lists) == AutocastPolicy::Widest
     }
 
     /// For every node, whether it is a step of PyTorch's own attention that a processor computes step by step because weights are
     /// dropped, and in single precision whatever it reads (`_scaled_dot_product_attention_math` of
     /// aten/src/ATen/native/transformers/attention.cpp). It is recognised by queries and keys that are scaled alike; attention
     /// written by hand scales once.
-    fn attention_in_single(&self, lists: Lists) -> Vec<bool> {
+    fn attention_in_single(&self, lists: AutocastDevice) -> Vec<bool> {
         let mut single = vec![false; self.nodes().len()];
-        if lists != Lists::Processor {
+        if lists != AutocastDevice::Processor {
             return single;
         }
         let steps = self.iter().filter_map(|(id, _)| self.dropped_attention(id)).flatten();
@@ -86,7 +86,7 @@ impl Network {
         let softmax = first(made_by(dropout, |op| matches!(op, Op::Dropout { rate } if *rate > 0.0))?)?;
         let mut steps = vec![last, dropout, softmax];
         let mut scores = first(made_by(softmax, |op| matches!(op, Op::Softmax { .. }))?)?;
-        if let Some(sum) = made_by(scores, |op| *op == Op::Binary(Binary::Add)) {
+        if let Some(sum) = made_by(scores, |op| *op == Op::Binary(BinaryFunction::Add)) {
             steps.push(scores);
             scores = first(sum)?;
         }
@@ -94,7 +94,7 @@ impl Network {
         let product = made_by(scores, |op| *op == Op::MatMul)?;
         let is_scaled = |id: &NodeId| {
             let node = self.node(*id);
-            node.op == Op::Binary(Binary::Mul) && node.inputs.len() == 1
+            node.op == Op::Binary(BinaryFunction::Mul) && node.inputs.len() == 1
         };
         product.inputs.iter().all(is_scaled).then(|| [steps, product.inputs.clone()].concat())
     }
@@ -105,34 +105,44 @@ fn is_scalar(node: &Node) -> bool {
     matches!(node.op, Op::Parameter(_)) && node.trained == Some(0) && node.shape.elements() == 1
 }
 
-fn policy(network: &Network, node: &Node, lists: Lists) -> Policy {
-    let on_accelerators = if lists == Lists::Accelerator { Policy::Single } else { Policy::Widest };
-    let on_processors = if lists == Lists::Processor { Policy::Single } else { Policy::Widest };
+fn policy(network: &Network, node: &Node, lists: AutocastDevice) -> AutocastPolicy {
+    let on_accelerators =
+        if lists == AutocastDevice::Accelerator { AutocastPolicy::Single } else { AutocastPolicy::Widest };
+    let on_processors =
+        if lists == AutocastDevice::Processor { AutocastPolicy::Single } else { AutocastPolicy::Widest };
     match &node.op {
-        Op::Input(_) | Op::Parameter(_) | Op::Embedding(_) | Op::Cast(_) => Policy::Held,
-        Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Linear(_) | Op::MatMul | Op::Attention => Policy::Low,
-        Op::Recurrent(_) => Policy::Low,
-        Op::Binary(Binary::PRelu) => Policy::Low,
+        Op::Input(_) | Op::Parameter(_) | Op::Embedding(_) | Op::Cast(_) => AutocastPolicy::Held,
+        Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Linear(_) | Op::MatMul | Op::Attention => {
+            AutocastPolicy::Low
+        }
+        Op::Recurrent(_) => AutocastPolicy::Low,
+        Op::Binary(BinaryFunction::PRelu) => AutocastPolicy::Low,
         // An unknown operation with multiply-accumulates counts as a product; nothing is known about the others.
-        Op::Unknown(_) if network.macs_of(node) > 0 => Policy::Low,
-        Op::Unknown(_) => Policy::Widest,
+        Op::Unknown(_) if network.macs_of(node) > 0 => AutocastPolicy::Low,
+        Op::Unknown(_) => AutocastPolicy::Widest,
         Op::MaxPool3d(_) | Op::AvgPool3d { .. } | Op::GridSample(_) => on_processors,
-        Op::Pad { fill: Fill::Reflect | Fill::Edge, .. } => on_processors,
-        Op::Reduce { reduction: Reduction::Product, .. } => Policy::Single,
-        Op::Reduce { reduction: Reduction::Sum | Reduction::LogSumExp, .. } => on_accelerators,
-        Op::Reduce { reduction: Reduction::L1 | Reduction::L2, .. } => on_accelerators,
+        Op::Pad { fill: PaddingFill::Reflect | PaddingFill::Edge, .. } => on_processors,
+        Op::Reduce { reduction: ReductionKind::Product, .. } => AutocastPolicy::Single,
+        Op::Reduce { reduction: ReductionKind::Sum | ReductionKind::LogSumExp, .. } => on_accelerators,
+        Op::Reduce { reduction: ReductionKind::L1 | ReductionKind::L2, .. } => on_accelerators,
         Op::LayerNorm { .. } | Op::GroupNorm { .. } | Op::Softmax { .. } | Op::CumSum { .. } | Op::Resize { .. } => {
             on_accelerators
         }
         Op::Activation(Activation::Exp | Activation::Log | Activation::Reciprocal | Activation::Softplus) => {
             on_accelerators
         }
-        Op::Binary(Binary::Pow) => on_accelerators,
-        Op::Pad { .. } | Op::Reduce { .. } | Op::Activation(_) | Op::Binary(_) => Policy::Widest,
-        Op::BatchNorm { .. } | Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } => Policy::Widest,
-        Op::ArgMax(_) | Op::TopK(_) | Op::Fold(_) | Op::Concat { .. } | Op::Flatten | Op::Reshape(_) => Policy::Widest,
-        Op::Transpose { .. } | Op::Slice { .. } | Op::Every { .. } | Op::Pick(_) | Op::Expand(_) => Policy::Widest,
-        Op::Contiguous { .. } | Op::Where | Op::Dropout { .. } | Op::DropPath { .. } => Policy::Widest,
+        Op::Binary(BinaryFunction::Pow) => on_accelerators,
+        Op::Pad { .. } | Op::Reduce { .. } | Op::Activation(_) | Op::Binary(_) => AutocastPolicy::Widest,
+        Op::BatchNorm { .. } | Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } => {
+            AutocastPolicy::Widest
+        }
+        Op::ArgMax(_) | Op::TopK(_) | Op::Fold(_) | Op::Concat { .. } | Op::Flatten | Op::Reshape(_) => {
+            AutocastPolicy::Widest
+        }
+        Op::Transpose { .. } | Op::Slice { .. } | Op::Every { .. } | Op::Pick(_) | Op::Expand(_) => {
+            AutocastPolicy::Widest
+        }
+        Op::Contiguous { .. } | Op::Where | Op::Dropout { .. } | Op::DropPath { .. } => AutocastPolicy::Widest,
     }
 }
 
@@ -149,12 +159,12 @@ mod tests {
         let linear = Op::Linear(Linear { out_features: 8, bias: false });
         let [query, key, value] = ["q", "k", "v"].map(|name| builder.add(name, linear.clone(), &[input]).unwrap());
         let keys = builder.add("turned", Op::Transpose { order: vec![1, 0] }, &[key]).unwrap();
-        let by = Op::Binary(Binary::Mul);
+        let by = Op::Binary(BinaryFunction::Mul);
         let query = builder.add("query", by.clone(), &[query]).unwrap();
         let keys = if scaled { builder.add("keys", by, &[keys]).unwrap() } else { keys };
         let scores = builder.add("scores", Op::MatMul, &[query, keys]).unwrap();
         let mask = builder.add("mask", Op::Parameter(Shape::new([5, 5])), &[]).unwrap();
-        let masked = builder.add("masked", Op::Binary(Binary::Add), &[scores, mask]).unwrap();
+        let masked = builder.add("masked", Op::Binary(BinaryFunction::Add), &[scores, mask]).unwrap();
         let weights = builder.add("weights", Op::Softmax { axis: 1 }, &[masked]).unwrap();
         let dropped = builder.add("dropped", Op::Dropout { rate }, &[weights]).unwrap();
         let result = builder.add("result", Op::MatMul, &[dropped, value]).unwrap();
@@ -172,13 +182,13 @@ mod tests {
         let own = attention(true, 0.1);
         for precision in [Precision::AmpBf16, Precision::Bf16] {
             for name in ["query", "keys", "scores", "masked", "weights", "dropped", "result"] {
-                assert_eq!(of(&own, precision, Lists::Processor, name), Number::Fp32, "{name}");
+                assert_eq!(of(&own, precision, AutocastDevice::Processor, name), NumberFormat::Fp32, "{name}");
             }
-            assert_eq!(of(&own, precision, Lists::Processor, "v"), Number::Bf16);
+            assert_eq!(of(&own, precision, AutocastDevice::Processor, "v"), NumberFormat::Bf16);
             // Not for attention that scales once, has no dropout, or runs as one kernel of a library.
-            assert_eq!(of(&attention(false, 0.1), precision, Lists::Processor, "scores"), Number::Bf16);
-            assert_eq!(of(&attention(true, 0.0), precision, Lists::Processor, "scores"), Number::Bf16);
-            assert_eq!(of(&own, precision, Lists::Accelerator, "scores"), Number::Bf16);
+            assert_eq!(of(&attention(false, 0.1), precision, AutocastDevice::Processor, "scores"), NumberFormat::Bf16);
+            assert_eq!(of(&attention(true, 0.0), precision, AutocastDevice::Processor, "scores"), NumberFormat::Bf16);
+            assert_eq!(of(&own, precision, AutocastDevice::Accelerator, "scores"), NumberFormat::Bf16);
         }
     }
 
@@ -192,25 +202,33 @@ mod tests {
         let number = builder.add("number", Op::Parameter(Shape::new([1, 1])), &[]).unwrap();
         builder.set_trained(number, 0);
         let chosen = builder.add("chosen", Op::Where, &[mask, number, linear]).unwrap();
-        let numbers = builder.finish(chosen).numbers(Precision::AmpBf16, Lists::Processor);
-        assert_eq!(numbers.last().unwrap().result, Number::Bf16);
+        let numbers = builder.finish(chosen).numbers(Precision::AmpBf16, AutocastDevice::Processor);
+        assert_eq!(numbers.last().unwrap().result, NumberFormat::Bf16);
     }
 
     #[test]
     fn what_products_give_is_passed_on_by_what_is_on_no_list() {
         // result.dtype of each kind of its modules within torch.autocast("cpu", torch.bfloat16), PyTorch 2.11.
         let network = build("resnet18", Dataset::Imagenet).unwrap();
-        let numbers = network.numbers(Precision::AmpBf16, Lists::Processor);
-        assert!(numbers[1..].iter().all(|numbers| numbers.result == Number::Bf16));
-        assert_eq!(numbers[0].result, Number::Fp32);
+        let numbers = network.numbers(Precision::AmpBf16, AutocastDevice::Processor);
+        assert!(numbers[1..].iter().all(|numbers| numbers.result == NumberFormat::Bf16));
+        assert_eq!(numbers[0].result, NumberFormat::Fp32);
         let of_weights = |kind: fn(&Op) -> bool| {
             let found = network.nodes().iter().zip(&numbers).find(|(node, _)| kind(&node.op)).unwrap();
             found.1.weights
         };
-        assert_eq!(of_weights(|op| matches!(op, Op::Conv(_))), Number::Bf16);
-        assert_eq!(of_weights(|op| matches!(op, Op::BatchNorm { .. })), Number::Fp32);
-        let all = |precision| network.numbers(precision, Lists::Accelerator);
-        assert!(all(Precision::Bf16).iter().all(|one| (one.result, one.weights) == (Number::Bf16, Number::Bf16)));
-        assert!(all(Precision::Fp32).iter().all(|one| (one.result, one.weights) == (Number::Fp32, Number::Fp32)));
+        assert_eq!(of_weights(|op| matches!(op, Op::Conv(_))), NumberFormat::Bf16);
+        assert_eq!(of_weights(|op| matches!(op, Op::BatchNorm { .. })), NumberFormat::Fp32);
+        let all = |precision| network.numbers(precision, AutocastDevice::Accelerator);
+        assert!(
+            all(Precision::Bf16)
+                .iter()
+                .all(|one| (one.result, one.weights) == (NumberFormat::Bf16, NumberFormat::Bf16))
+        );
+        assert!(
+            all(Precision::Fp32)
+                .iter()
+                .all(|one| (one.result, one.weights) == (NumberFormat::Fp32, NumberFormat::Fp32))
+        );
     }
 }

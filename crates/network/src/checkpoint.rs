@@ -2,7 +2,7 @@
 //! use the same rule.
 
 use super::graph::{Network, Node, NodeId};
-use super::op::{Needs, Op};
+use super::op::{BackwardNeeds, Op};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_step::workload::Checkpoint;
 use std::ops::Range;
@@ -13,7 +13,7 @@ const PRODUCTS: usize = 2;
 
 /// Nodes in a row whose forward runs again in backward.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment {
+pub struct CheckpointSegment {
     /// Their positions.
     pub nodes: Range<usize>,
     /// What they read from before, network inputs and other segments' results: it is kept until backward needs it.
@@ -22,7 +22,7 @@ pub struct Segment {
 
 /// What a node keeps for backward, ordered by when it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kept {
+enum KeptForBackward {
     Nothing,
     /// Inputs and weights, which exist before it runs.
     Before,
@@ -83,47 +83,47 @@ impl Network {
     }
 
     /// The segments that run again in backward if the network is cut after these nodes.
-    pub fn segments(&self, cuts: &[NodeId]) -> Vec<Segment> {
+    pub fn segments(&self, cuts: &[NodeId]) -> Vec<CheckpointSegment> {
         // The network's inputs come first, and exist anyway.
         let begin = self.inputs().count();
         let starts = std::iter::once(begin).chain(cuts.iter().map(|cut| cut.index() + 1));
         starts.zip(cuts).map(|(start, cut)| self.segment(start..cut.index() + 1)).collect()
     }
 
-    fn segment(&self, nodes: Range<usize>) -> Segment {
+    fn segment(&self, nodes: Range<usize>) -> CheckpointSegment {
         let inputs = self.nodes()[nodes.clone()].iter().flat_map(|node| &node.inputs);
         let mut reads: Vec<NodeId> = inputs.copied().filter(|input| input.index() < nodes.start).collect();
         reads.sort_unstable();
         reads.dedup();
-        Segment { nodes, reads }
+        CheckpointSegment { nodes, reads }
     }
 
     /// The nodes of a segment that backward runs again: up to the last that keeps something, and without that one if it keeps
     /// only its inputs (`torch.utils.checkpoint` stops early).
-    pub fn runs_again(&self, segment: &Segment, tracked: &[bool]) -> Range<usize> {
+    pub fn runs_again(&self, segment: &CheckpointSegment, tracked: &[bool]) -> Range<usize> {
         let start = segment.nodes.start;
-        let kept = |index: &usize| self.kept(&self.nodes()[*index], tracked[*index]);
-        let last = segment.nodes.clone().rev().find(|index| kept(index) > Kept::Nothing);
-        let end = last.map_or(start, |last| if kept(&last) == Kept::Made { last + 1 } else { last });
+        let kept = |index: &usize| self.kept_for_backward(&self.nodes()[*index], tracked[*index]);
+        let last = segment.nodes.clone().rev().find(|index| kept(index) > KeptForBackward::Nothing);
+        let end = last.map_or(start, |last| if kept(&last) == KeptForBackward::Made { last + 1 } else { last });
         start..end
     }
 
     /// Whether backward needs something of a node from forward, if only its weights; `tracked` if its gradient is computed.
     pub fn is_kept(&self, node: &Node, tracked: bool) -> bool {
-        self.kept(node, tracked) > Kept::Nothing
+        self.kept_for_backward(node, tracked) > KeptForBackward::Nothing
     }
 
-    fn kept(&self, node: &Node, tracked: bool) -> Kept {
+    fn kept_for_backward(&self, node: &Node, tracked: bool) -> KeptForBackward {
         let facts = self.facts(node);
         match facts.needs {
-            _ if !tracked || matches!(node.op, Op::Parameter(_)) => Kept::Nothing,
-            _ if facts.auxiliary.is_some() => Kept::Made,
+            _ if !tracked || matches!(node.op, Op::Parameter(_)) => KeptForBackward::Nothing,
+            _ if facts.auxiliary.is_some() => KeptForBackward::Made,
             // The statistics of a batch are results that no operation reads.
-            _ if !facts.buffers.is_empty() => Kept::Made,
-            Needs::Result | Needs::All => Kept::Made,
-            Needs::First | Needs::Inputs => Kept::Before,
-            Needs::Nothing if facts.weights.is_empty() => Kept::Nothing,
-            Needs::Nothing => Kept::Before,
+            _ if !facts.buffers.is_empty() => KeptForBackward::Made,
+            BackwardNeeds::Result | BackwardNeeds::All => KeptForBackward::Made,
+            BackwardNeeds::First | BackwardNeeds::Inputs => KeptForBackward::Before,
+            BackwardNeeds::Nothing if facts.weights.is_empty() => KeptForBackward::Nothing,
+            BackwardNeeds::Nothing => KeptForBackward::Before,
         }
     }
 
@@ -163,12 +163,12 @@ impl Network {
 
 #[cfg(test)]
 mod tests {
-    use super::Segment;
+    use super::CheckpointSegment;
     use crate::zoo;
     use crate::zoo::Dataset;
     use crate::{
-        Activation, Affine, Binary, Cell, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Recurrent, Shape, TopK,
-        Unknown, Window,
+        Activation, Affine, BinaryFunction, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Recurrent,
+        RecurrentKind, Shape, TopK, UnknownOperation, Window,
     };
     use perf4sight_step::workload::{Checkpoint, Stage, Step, Trainable};
 
@@ -215,7 +215,7 @@ mod tests {
         let conv = || Op::Conv(Conv { out_channels: 3, window: Window::square(3, 1, 1), groups: 1, bias: false });
         let mut builder = NetworkBuilder::new("beside", Shape::new([3, 8, 8]));
         let [a, b] = ["a", "b"].map(|name| builder.add(name, conv(), &[builder.input()]).unwrap());
-        let sum = builder.add("sum", Op::Binary(Binary::Add), &[a, b]).unwrap();
+        let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[a, b]).unwrap();
         let network = builder.finish(sum);
         // After a, only its own result with a gradient crosses; after b both do.
         assert_eq!(names(&network, &network.cuts(Checkpoint::Segments(2))), ["a"]);
@@ -257,12 +257,16 @@ mod tests {
         let recurrent = |cell| {
             Op::Recurrent(Recurrent { cell, hidden: 8, both_ways: true, bias: true, last: false, batch_first: true })
         };
-        let known_by_name = Op::Unknown(Unknown::new("LSTM", Shape::new([6, 1, 8]), 1000));
+        let known_by_name = Op::Unknown(UnknownOperation::new("LSTM", Shape::new([6, 1, 8]), 1000));
         let largest = Op::TopK(TopK { axis: 0, count: 2, largest: true, places: false });
         let of_rows = Op::LayerNorm { axis: 1, affine: Affine::ScaleAndShift };
         let activation = Op::Activation;
-        let makes =
-            Cell::ALL.map(recurrent).into_iter().chain([known_by_name, Op::Dropout { rate: 0.5 }, largest, of_rows]);
+        let makes = RecurrentKind::ALL.map(recurrent).into_iter().chain([
+            known_by_name,
+            Op::Dropout { rate: 0.5 },
+            largest,
+            of_rows,
+        ]);
         for op in makes.chain([activation(Activation::Relu), Op::Softmax { axis: 1 }]) {
             assert!(enters_twice(op.clone()), "{op:?}");
         }
@@ -282,7 +286,7 @@ mod tests {
         let network = zoo::build("mobilenetv2", Dataset::Imagenet).unwrap();
         let segments = network.segments(&network.cuts(Checkpoint::EveryBlock));
         let tracked = network.gradients();
-        let last = |segment: &Segment| {
+        let last = |segment: &CheckpointSegment| {
             let normalises = |index: &usize| matches!(network.nodes()[*index].op, Op::BatchNorm { .. });
             segment
                 .nodes

@@ -14,8 +14,8 @@ impl Network {
     /// classes apart: activations, pooling, views. Each of several results has its own, with the same number of classes.
     ///
     /// ```
-    /// use perf4sight_network::zoo::{Dataset, Images, build};
-    /// let seven = build("squeezenet", Images::named("imagenet-3x224x224-7")?)?;
+    /// use perf4sight_network::zoo::{Dataset, ImageDataset, build};
+    /// let seven = build("squeezenet", ImageDataset::from_word("imagenet-3x224x224-7")?)?;
     /// assert_eq!(build("squeezenet", Dataset::Imagenet)?.telling_apart(7)?, seven);
     /// # Ok::<(), perf4sight_base::error::Error>(())
     /// ```
@@ -33,7 +33,7 @@ impl Network {
             return Ok(self.clone());
         }
         let axes = self.axes(&classifiers).map_err(refused)?;
-        self.widened(&axes, classes)
+        self.with_classes_on(&axes, classes)
     }
 
     fn classifiers(&self) -> std::result::Result<Vec<NodeId>, Clause> {
@@ -85,7 +85,7 @@ impl Network {
             let read = node.inputs.iter().find_map(|input| axes[input.index()]);
             axes.push(match read {
                 Some(axis) => Some(
-                    self.behind(node, axis)
+                    self.class_axis(node, axis)
                         .ok_or_else(|| format!("\"{}\" ({}) reads its classes", node.name, node.op.kind()))?,
                 ),
                 None => classifiers.contains(&id).then(|| first_axis(node)),
@@ -95,13 +95,13 @@ impl Network {
     }
 
     /// The axis of a node's result that holds the classes of its input; none if it mixes them.
-    fn behind(&self, node: &Node, axis: usize) -> Option<usize> {
+    fn class_axis(&self, node: &Node, axis: usize) -> Option<usize> {
         let [input] = node.inputs.as_slice() else { return None };
         let from = &self.node(*input).shape;
         if let Op::Transpose { order } = &node.op {
             order.iter().position(|from| *from == axis)
         } else if matches!(node.op, Op::Flatten | Op::Reshape(_)) {
-            moved(from.dims(), axis, node.shape.dims())
+            reshaped_axis(from.dims(), axis, node.shape.dims())
         } else if let Op::Reduce { axes, keep, .. } = &node.op {
             let gone = axes.iter().filter(|gone| **gone < axis && !keep).count();
             (!axes.contains(&axis)).then_some(axis - gone)
@@ -118,13 +118,13 @@ impl Network {
         }
     }
 
-    fn widened(&self, axes: &[Option<usize>], classes: usize) -> Result<Network> {
-        let mut builder = self.begun();
+    fn with_classes_on(&self, axes: &[Option<usize>], classes: usize) -> Result<Network> {
+        let mut builder = self.builder_with_input();
         let mut ids = vec![builder.input()];
         for (id, node) in self.iter().skip(1) {
-            let op = axes[id.index()].map_or_else(|| node.op.clone(), |axis| telling(node, axis, classes));
+            let op = axes[id.index()].map_or_else(|| node.op.clone(), |axis| classifier_for(node, axis, classes));
             let inputs: Vec<NodeId> = node.inputs.iter().map(|input| ids[input.index()]).collect();
-            ids.push(again(&mut builder, node, op, &inputs, &ids)?);
+            ids.push(add_copy(&mut builder, node, op, &inputs, &ids)?);
         }
         let outputs: Vec<NodeId> = self.outputs().iter().map(|output| ids[output.index()]).collect();
         Ok(builder.finish_with(&outputs).folded(self.is_folded()).holding(self.unread()))
@@ -132,7 +132,7 @@ impl Network {
 }
 
 /// Adds a copy of a node, with its operation for other classes.
-fn again(builder: &mut NetworkBuilder, node: &Node, op: Op, inputs: &[NodeId], ids: &[NodeId]) -> Result<NodeId> {
+fn add_copy(builder: &mut NetworkBuilder, node: &Node, op: Op, inputs: &[NodeId], ids: &[NodeId]) -> Result<NodeId> {
     let new = builder.add(&node.name, op, inputs)?;
     node.trained.into_iter().for_each(|trained| builder.set_trained(new, trained));
     node.shares.map_or(Ok(()), |owner| builder.share(new, ids[owner.index()]))?;
@@ -142,11 +142,11 @@ fn again(builder: &mut NetworkBuilder, node: &Node, op: Op, inputs: &[NodeId], i
 impl Node {
     /// Number of classes of a classifier; none if the layer cannot be one.
     pub fn classes(&self) -> Option<usize> {
-        given(&mut self.op.clone()).map(|classes| *classes)
+        output_count(&mut self.op.clone()).map(|classes| *classes)
     }
 }
 
-fn given(op: &mut Op) -> Option<&mut usize> {
+fn output_count(op: &mut Op) -> Option<&mut usize> {
     if let Op::Linear(linear) = op {
         Some(&mut linear.out_features)
     } else if let Op::Conv(conv) | Op::ConvTranspose(ConvTranspose { conv, .. }) = op {
@@ -163,9 +163,9 @@ fn first_axis(node: &Node) -> usize {
 }
 
 /// The operation of a classifier, or of a node after one, for this many classes along this axis of its result.
-fn telling(node: &Node, axis: usize, classes: usize) -> Op {
+fn classifier_for(node: &Node, axis: usize, classes: usize) -> Op {
     let mut op = node.op.clone();
-    if let Some(own) = given(&mut op) {
+    if let Some(own) = output_count(&mut op) {
         *own = classes;
     } else if let Op::Reshape(shape) = &mut op {
         let mut dims = shape.dims().to_vec();
@@ -201,7 +201,7 @@ fn keeps_apart(op: &Op) -> bool {
 }
 
 /// Where an axis goes when a tensor is reshaped; none if it does not stay an axis of its own.
-fn moved(from: &[usize], axis: usize, to: &[usize]) -> Option<usize> {
+fn reshaped_axis(from: &[usize], axis: usize, to: &[usize]) -> Option<usize> {
     let [before, behind] = [&from[..axis], &from[axis + 1..]].map(|dims| dims.iter().product::<usize>());
     let stays = |place: &usize| {
         let around = [&to[..*place], &to[place + 1..]].map(|dims| dims.iter().product::<usize>());
@@ -213,10 +213,10 @@ fn moved(from: &[usize], axis: usize, to: &[usize]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use crate::zoo;
-    use crate::zoo::Images;
+    use crate::zoo::ImageDataset;
     use crate::{
-        Activation, Binary, Conv, Embedding, Input, Interpolation, Linear, Network, NetworkBuilder, NodeId, Op,
-        Reduction, Shape, Window,
+        Activation, BinaryFunction, Conv, Embedding, Interpolation, Linear, Network, NetworkBuilder, NetworkInput,
+        NodeId, Op, ReductionKind, Shape, Window,
     };
 
     fn linear(out_features: usize) -> Op {
@@ -238,8 +238,11 @@ mod tests {
     #[test]
     fn a_known_network_is_what_is_built_for_so_many_classes() {
         for name in zoo::names() {
-            let [built, seven] = [Images::of("imagenet", None, None), Images::of("imagenet", None, Some(7))]
-                .map(|images| zoo::build(name, images.unwrap()).unwrap());
+            let [built, seven] = [
+                ImageDataset::from_dataset("imagenet", None, None),
+                ImageDataset::from_dataset("imagenet", None, Some(7)),
+            ]
+            .map(|images| zoo::build(name, images.unwrap()).unwrap());
             assert_eq!(built.telling_apart(7).unwrap(), seven, "{name}");
             assert_eq!(built.telling_apart(1000).unwrap(), built, "{name}");
         }
@@ -259,7 +262,7 @@ mod tests {
             let turned = add(&mut builder, "turned", Op::Transpose { order: vec![1, 0] }, &[rows]);
             let likely = add(&mut builder, "likely", Op::Softmax { axis: 1 }, &[turned]);
             let beside = add(&mut builder, "beside", conv(classes), &[body]);
-            let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false };
+            let mean = Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false };
             let mean = add(&mut builder, "mean", mean, &[beside]);
             builder.finish_with(&[likely, mean])
         };
@@ -276,7 +279,7 @@ mod tests {
         let added = built(|builder| {
             let input = builder.input();
             let fc = add(builder, "fc", linear(8), &[input]);
-            vec![add(builder, "sum", Op::Binary(Binary::Add), &[fc, input])]
+            vec![add(builder, "sum", Op::Binary(BinaryFunction::Add), &[fc, input])]
         });
         let message = refused(&added);
         assert!(
@@ -286,7 +289,7 @@ mod tests {
         let read = built(|builder| {
             let input = builder.input();
             let [fc, other] = ["fc", "other"].map(|name| add(builder, name, linear(8), &[input]));
-            let gate = add(builder, "gate", Op::Binary(Binary::Mul), &[fc, other]);
+            let gate = add(builder, "gate", Op::Binary(BinaryFunction::Mul), &[fc, other]);
             vec![fc, add(builder, "last", linear(8), &[gate])]
         });
         assert!(refused(&read).contains("\"gate\" (mul) reads its classes"), "{}", refused(&read));
@@ -312,7 +315,7 @@ mod tests {
 
     #[test]
     fn words_that_are_looked_up_by_the_same_weights_stay_as_many() {
-        let mut builder = NetworkBuilder::reading("words", "ids", Input::integers(Shape::new([16])));
+        let mut builder = NetworkBuilder::reading("words", "ids", NetworkInput::integers(Shape::new([16])));
         let ids = builder.input();
         let table = Op::Embedding(Embedding { rows: 100, width: 8, fixed: None });
         let words = add(&mut builder, "words", table, &[ids]);

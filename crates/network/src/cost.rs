@@ -1,10 +1,10 @@
 //! The theoretical cost of a network's operations: parameters, multiply-accumulates, bytes in and out.
 
 use super::graph::{Network, Node};
-use super::op::{Facts, Op, Spans};
+use super::op::{Op, OperationFacts, WeightSpans};
 use perf4sight_step::workload::Workload;
 
-impl Facts<'_> {
+impl OperationFacts<'_> {
     pub(super) fn weights_read(&self) -> u64 {
         self.weights.iter().map(|weight| weight.dims.elements()).fold(0, u64::saturating_add)
     }
@@ -31,7 +31,7 @@ impl Network {
         match self.facts(node).weights.first().map(|weight| weight.spans) {
             None => elements,
             // Fixed filters are no parameters.
-            Some(Spans::Filters { .. } | Spans::Transposed { .. }) => {
+            Some(WeightSpans::Filters { .. } | WeightSpans::Transposed { .. }) => {
                 let others = elements[1..].iter().sum();
                 [trained.saturating_sub(others)].into_iter().chain(elements[1..].iter().copied()).collect()
             }

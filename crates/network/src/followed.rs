@@ -2,20 +2,20 @@
 //! lacks, such as the intermediate results that a module's own code keeps.
 
 use super::graph::{Network, Node, NodeId};
-use super::keeping::Runs;
-use super::op::{Cell, Nature, Op};
+use super::keeping::PytorchRun;
+use super::op::{Op, OperationNature, RecurrentKind};
 use perf4sight_step::workload::{Checkpoint, Step};
 use std::collections::BTreeMap;
 
 /// Passes of a module on a processor, as its operators allocate tensors; what kernels borrow within an operator is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Followed {
+pub struct FollowedModule {
     step: Step,
     /// The one of the fewest samples first; at least one.
     passes: Vec<FollowedPass>,
     weights: Vec<u64>,
     channels_last: ChannelsLast,
-    convolutions: BTreeMap<NodeId, Borrows>,
+    convolutions: BTreeMap<NodeId, BorrowedMemory>,
 }
 
 /// Which tensors of a module are in `torch.channels_last`, so that its convolutions run so.
@@ -29,7 +29,7 @@ pub struct ChannelsLast {
 
 /// What a convolution borrows memory by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Borrows {
+pub enum BorrowedMemory {
     /// Blocks of contiguous images.
     Blocks,
     /// Images in `torch.channels_last`.
@@ -48,12 +48,12 @@ pub struct FollowedPass {
     /// The bytes that are allocated behind it, when an optimizer changes the weights.
     pub left: u64,
     /// Bytes that are allocated after every operator of a kind, in the order they run forward; those of their backward are in the same order.
-    pub operators: BTreeMap<Kernels, [Vec<u64>; 2]>,
+    pub operators: BTreeMap<OperatorKind, [Vec<u64>; 2]>,
 }
 
 impl FollowedPass {
     /// The places of a kind's operators that a graph of so many operations has, too: what makes a result that nothing reads has no backward.
-    pub fn places(&self, kind: Kernels, operations: usize) -> Vec<usize> {
+    pub fn places(&self, kind: OperatorKind, operations: usize) -> Vec<usize> {
         let Some([forward, backward]) = self.operators.get(&kind) else { return Vec::new() };
         let is_all = forward.len() <= operations || backward.len() != forward.len();
         (0..forward.len()).filter(|&place| is_all || backward[place] > 0).collect()
@@ -62,7 +62,7 @@ impl FollowedPass {
 
 perf4sight_base::words! {
     /// Kinds of operators whose kernels borrow memory.
-    pub enum Kernels {
+    pub enum OperatorKind {
         /// Convolutions of every number of axes, transposed ones too.
         Convolution = "convolution",
         BatchNorm = "batch_norm",
@@ -73,7 +73,7 @@ perf4sight_base::words! {
     }
 }
 
-impl Kernels {
+impl OperatorKind {
     /// The operations of a network that such operators run, in order; an LSTM in both directions twice.
     pub fn nodes(self, network: &Network) -> impl Iterator<Item = NodeId> {
         let run = network.iter().filter(move |(_, node)| self.runs(network, node));
@@ -83,14 +83,17 @@ impl Kernels {
     fn runs(self, network: &Network, node: &Node) -> bool {
         let nature = network.facts(node).nature;
         match self {
-            Kernels::Convolution => {
-                matches!(nature, Nature::Convolution(_) | Nature::Volume(_) | Nature::Transposed(_))
+            OperatorKind::Convolution => {
+                matches!(
+                    nature,
+                    OperationNature::Convolution(_) | OperationNature::Volume(_) | OperationNature::Transposed(_)
+                )
             }
-            Kernels::BatchNorm => matches!(node.op, Op::BatchNorm { .. }) || node.runs == Runs::InstanceNorm,
-            Kernels::Attention => matches!(nature, Nature::Attention),
-            Kernels::Lstm => {
-                matches!(nature, Nature::Recurrent(layer) if layer.cell == Cell::Lstm)
-                    || matches!(nature, Nature::Unknown(unknown) if unknown.op_type == "LSTM")
+            OperatorKind::BatchNorm => matches!(node.op, Op::BatchNorm { .. }) || node.runs == PytorchRun::InstanceNorm,
+            OperatorKind::Attention => matches!(nature, OperationNature::Attention),
+            OperatorKind::Lstm => {
+                matches!(nature, OperationNature::Recurrent(layer) if layer.cell == RecurrentKind::Lstm)
+                    || matches!(nature, OperationNature::Unknown(unknown) if unknown.op_type == "LSTM")
             }
         }
     }
@@ -100,12 +103,12 @@ fn operators(node: &Node) -> usize {
     if let Op::Recurrent(layer) = &node.op { layer.directions() } else { 1 }
 }
 
-impl Followed {
+impl FollowedModule {
     /// Passes of a step; none where there is no pass.
     pub fn new(step: Step, mut passes: Vec<FollowedPass>) -> Option<Self> {
         passes.sort_by_key(|pass| pass.samples);
         passes.dedup_by_key(|pass| pass.samples);
-        (!passes.is_empty()).then_some(Followed {
+        (!passes.is_empty()).then_some(FollowedModule {
             step,
             passes,
             weights: Vec::new(),
@@ -117,31 +120,31 @@ impl Followed {
     /// The same with the bytes of every trained weight, in the order in which the module hands them to an optimizer.
     #[must_use]
     pub fn with_weights(self, weights: Vec<u64>) -> Self {
-        Followed { weights, ..self }
+        FollowedModule { weights, ..self }
     }
 
     /// The same with tensors in `torch.channels_last`.
     #[must_use]
     pub fn with_channels_last(self, channels_last: ChannelsLast) -> Self {
-        Followed { channels_last, ..self }
+        FollowedModule { channels_last, ..self }
     }
 
     /// The same with what a network's convolutions borrow by, in the order they run forward.
     #[must_use]
-    pub fn with_convolutions(self, network: &Network, borrows: &[Borrows]) -> Self {
-        let nodes: Vec<NodeId> = Kernels::Convolution.nodes(network).collect();
-        let places = self.passes[0].places(Kernels::Convolution, nodes.len());
+    pub fn with_convolutions(self, network: &Network, borrows: &[BorrowedMemory]) -> Self {
+        let nodes: Vec<NodeId> = OperatorKind::Convolution.nodes(network).collect();
+        let places = self.passes[0].places(OperatorKind::Convolution, nodes.len());
         let found = places.iter().filter_map(|&place| borrows.get(place).copied());
-        let convolutions: BTreeMap<NodeId, Borrows> = nodes.iter().copied().zip(found).collect();
+        let convolutions: BTreeMap<NodeId, BorrowedMemory> = nodes.iter().copied().zip(found).collect();
         let convolutions = if places.len() == nodes.len() { convolutions } else { BTreeMap::new() };
-        Followed { convolutions, ..self }
+        FollowedModule { convolutions, ..self }
     }
 
     /// Kinds of operators of which the passes run others than a network has: how many they run, and how many of these the network has. Batch
     /// normalisations are left out: where a graph has them otherwise, they are those of weights (NFNet), which borrow little.
-    pub fn unlike(&self, network: &Network) -> Vec<(Kernels, [usize; 2])> {
+    pub fn differing_operators(&self, network: &Network) -> Vec<(OperatorKind, [usize; 2])> {
         let pass = &self.passes[0];
-        let kinds = Kernels::ALL.into_iter().filter(|kind| *kind != Kernels::BatchNorm);
+        let kinds = OperatorKind::ALL.into_iter().filter(|kind| *kind != OperatorKind::BatchNorm);
         let counts = kinds.map(|kind| {
             let known = kind.nodes(network).count();
             (kind, [pass.places(kind, known).len(), known])
@@ -150,7 +153,7 @@ impl Followed {
     }
 
     /// What a convolution borrows by; none where it is not known.
-    pub fn borrows(&self, convolution: NodeId) -> Option<Borrows> {
+    pub fn borrows(&self, convolution: NodeId) -> Option<BorrowedMemory> {
         self.convolutions.get(&convolution).copied()
     }
 
@@ -174,16 +177,16 @@ impl Followed {
     /// followed pass. Between and beyond the followed numbers of samples it is linear.
     ///
     /// ```
-    /// use perf4sight_network::{Followed, FollowedPass};
+    /// use perf4sight_network::{FollowedModule, FollowedPass};
     /// use perf4sight_step::workload::{Stage, Step};
     /// let passes = [(4, 1000), (8, 1800)];
     /// let passes = passes.map(|(samples, most)| FollowedPass { samples, most, left: 0, operators: Default::default() });
-    /// let followed = Followed::new(Step::published(Stage::Training), passes.to_vec()).ok_or("no pass")?;
+    /// let followed = FollowedModule::new(Step::published(Stage::Training), passes.to_vec()).ok_or("no pass")?;
     /// let beyond = |pass: &FollowedPass| pass.most as i64 - 100 * pass.samples as i64;
-    /// assert_eq!([2, 4, 6, 16].map(|samples| followed.beyond(samples, beyond)), [400, 600, 800, 1800]);
+    /// assert_eq!([2, 4, 6, 16].map(|samples| followed.extra_bytes(samples, beyond)), [400, 600, 800, 1800]);
     /// # Ok::<(), &str>(())
     /// ```
-    pub fn beyond(&self, samples: u64, beyond: impl Fn(&FollowedPass) -> i64) -> i64 {
+    pub fn extra_bytes(&self, samples: u64, beyond: impl Fn(&FollowedPass) -> i64) -> i64 {
         let point = |pass: &FollowedPass| (i128::from(pass.samples), i128::from(beyond(pass)));
         let next = self.passes.partition_point(|pass| pass.samples < samples).clamp(1, self.passes.len().max(2) - 1);
         let [(from, first), (to, second)] = match (&self.passes[next - 1], self.passes.get(next)) {

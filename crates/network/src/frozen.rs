@@ -1,7 +1,7 @@
 //! Networks that are trained in part: selects the trained weights, and checks that there is at least one.
 
 use super::graph::{Network, Node};
-use super::op::{Nature, Op};
+use super::op::{Op, OperationNature};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_step::workload::{FrozenNormalisation, Step, Trainable};
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ impl Network {
                 Trainable::All => true,
                 Trainable::Classifier | Trainable::Last(_) => learned.contains(&index),
                 Trainable::Bias => tensor == BIAS,
-                Trainable::Normalisation => self.facts(node).nature == Nature::Normalisation,
+                Trainable::Normalisation => self.facts(node).nature == OperationNature::Normalisation,
                 Trainable::Layers(patterns) => patterns.match_name(&node.name),
             };
             let frozen =
@@ -80,7 +80,7 @@ impl Network {
                 .help("write trainable = all for the step that changes them all"));
         }
         let gradients = self.trained_in(trainable).gradients();
-        if self.compared().any(|output| gradients[output.index()]) {
+        if self.loss_results().any(|output| gradients[output.index()]) {
             return Ok(());
         }
         let names: Vec<&str> =
@@ -102,7 +102,7 @@ impl Network {
     }
 
     /// Whether training changes a node's weight or scale, and its bias or shift, also if they are shared.
-    pub fn learned(&self, node: &Node) -> [bool; 2] {
+    pub fn trained_parts(&self, node: &Node) -> [bool; 2] {
         let trained = self.is_trained(node);
         self.owner(node).frozen.map(|frozen| trained && !frozen)
     }
@@ -138,20 +138,20 @@ impl Network {
 
     /// Elements that training changes in each tensor of a node; shared ones are counted at their owner.
     pub fn learned_of(&self, node: &Node) -> Vec<u64> {
-        let tensors = self.tensors_of(node).into_iter().zip(self.learned(node));
+        let tensors = self.tensors_of(node).into_iter().zip(self.trained_parts(node));
         tensors.filter(|(_, learned)| *learned).map(|(elements, _)| elements).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Affine, Embedding, Input, Linear, NetworkBuilder, Op, Shape};
+    use crate::{Affine, Embedding, Linear, NetworkBuilder, NetworkInput, Op, Shape};
     use perf4sight_step::workload::Trainable;
 
     #[test]
     fn a_classifier_that_has_its_weights_from_a_table_trains_that_table() {
         // GPT: words looked up, normalised, and classified by the same table.
-        let mut builder = NetworkBuilder::reading("tied", "ids", Input::integers(Shape::new([6])));
+        let mut builder = NetworkBuilder::reading("tied", "ids", NetworkInput::integers(Shape::new([6])));
         let table = Op::Embedding(Embedding { rows: 10, width: 4, fixed: None });
         let words = builder.add("words", table, &[builder.input()]).unwrap();
         let norm = Op::LayerNorm { axis: 1, affine: Affine::ScaleAndShift };

@@ -1,8 +1,8 @@
 //! Which gradients a training step computes: one rule for its cost, its memory and its time.
 
 use super::graph::{Network, Node};
-use super::keeping::Runs;
-use super::op::{Element, Gradient};
+use super::keeping::PytorchRun;
+use super::op::{ElementKind, GradientFlow};
 
 impl Network {
     /// For every node, whether the gradient of its result is computed: if weights are trained at it or before it, and a result that
@@ -40,25 +40,25 @@ impl Network {
 
     /// Whether a step computes the gradient of a node's weights, its own or shared ones.
     pub fn trains(&self, node: &Node) -> bool {
-        node.is_reached && self.learned(node).contains(&true)
+        node.is_reached && self.trained_parts(node).contains(&true)
     }
 
     /// Whether autograd differentiates an operation: only numbers have a gradient, and neither those that places are found by nor those that the program detached.
     fn has_gradient(&self, node: &Node) -> bool {
         let has_weights = node.inputs.is_empty() || self.is_trained(node);
-        node.element == Element::Number
-            && node.runs != Runs::Detached
-            && (has_weights || self.facts(node).gradient != Gradient::Ends)
+        node.element == ElementKind::Number
+            && node.runs != PytorchRun::Detached
+            && (has_weights || self.facts(node).gradient != GradientFlow::Ends)
     }
 
     /// Finds the nodes that gradients reach, and freezes the weights that none reaches: PyTorch leaves their `grad` at `None`, so
     /// that an optimizer changes nothing of them.
     pub(super) fn find_reached(&mut self) {
         let mut reached = vec![false; self.nodes().len()];
-        self.compared().for_each(|output| reached[output.index()] = true);
+        self.loss_results().for_each(|output| reached[output.index()] = true);
         for (id, node) in self.iter().rev() {
             let passes_on = reached[id.index()] && self.has_gradient(node);
-            let numbers = node.inputs.iter().filter(|input| self.node(**input).element == Element::Number);
+            let numbers = node.inputs.iter().filter(|input| self.node(**input).element == ElementKind::Number);
             numbers.for_each(|input| reached[input.index()] |= passes_on);
         }
         let mut learns = reached.clone();
@@ -75,7 +75,8 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use crate::{
-        Activation, ArgMax, Binary, Element, Embedding, Input, Linear, Network, NetworkBuilder, NodeId, Op, Shape,
+        Activation, ArgMax, BinaryFunction, ElementKind, Embedding, Linear, Network, NetworkBuilder, NetworkInput,
+        NodeId, Op, Shape,
     };
     use perf4sight_step::workload::{Stage, Step, Trainable};
 
@@ -85,7 +86,7 @@ mod tests {
     /// The index of the largest of some results, as an integer.
     fn place(builder: &mut NetworkBuilder, of: NodeId) -> NodeId {
         let largest = builder.add("argmax", Op::ArgMax(ArgMax { axis: 0, keep: true, largest: true }), &[of]).unwrap();
-        builder.add("place", Op::Cast(Element::Integer), &[largest]).unwrap()
+        builder.add("place", Op::Cast(ElementKind::Integer), &[largest]).unwrap()
     }
 
     /// The layers of a network to whose weights `backward` gives a gradient.
@@ -126,10 +127,10 @@ mod tests {
                 .iter()
                 .enumerate()
                 .fold(a, |read, (index, op)| builder.add(format!("gate{index}"), op.clone(), &[read]).unwrap());
-            let both = builder.add("both", Op::Binary(Binary::Mul), &[b, gate]).unwrap();
+            let both = builder.add("both", Op::Binary(BinaryFunction::Mul), &[b, gate]).unwrap();
             given(&builder.finish(both)).into_iter().map(str::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(gated(&[Op::Binary(Binary::Greater), Op::Cast(Element::Number)]), ["b"]);
+        assert_eq!(gated(&[Op::Binary(BinaryFunction::Greater), Op::Cast(ElementKind::Number)]), ["b"]);
         for rounded in [Activation::Round, Activation::Floor, Activation::Sign] {
             assert_eq!(gated(&[Op::Activation(rounded)]), ["a", "b"]);
         }
@@ -139,9 +140,9 @@ mod tests {
     /// gives every weight a gradient, the table's by its lookup alone.
     #[test]
     fn shared_weights_learn_where_one_that_reads_them_is_reached() {
-        let mut builder = NetworkBuilder::reading("vq", "x", Input::from(Shape::new([64])));
+        let mut builder = NetworkBuilder::reading("vq", "x", NetworkInput::from(Shape::new([64])));
         let encoded = builder.add("a", LINEAR, &[builder.input()]).unwrap();
-        let ids = builder.add("ids", Op::Input(Input::integers(Shape::new([1]))), &[]).unwrap();
+        let ids = builder.add("ids", Op::Input(NetworkInput::integers(Shape::new([1]))), &[]).unwrap();
         let first = builder.add("table", TABLE, &[ids]).unwrap();
         let unread = builder.add("unread", Op::Activation(Activation::Sign), &[first]).unwrap();
         let near = builder.add("near", Op::Linear(Linear { out_features: 64, bias: false }), &[encoded]).unwrap();
@@ -150,8 +151,8 @@ mod tests {
         let found = builder.add("found", TABLE, &[place]).unwrap();
         builder.share(found, first).unwrap();
         let row = builder.add("row", Op::Flatten, &[found]).unwrap();
-        let sum = builder.add("sum", Op::Binary(Binary::Add), &[encoded, row]).unwrap();
-        let truth = builder.add("truth", Op::Cast(Element::Truth), &[unread]).unwrap();
+        let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[encoded, row]).unwrap();
+        let truth = builder.add("truth", Op::Cast(ElementKind::Truth), &[unread]).unwrap();
         let network = builder.finish_with(&[sum, truth]);
         assert_eq!(given(&network), ["a", "table"]);
         let trains: Vec<&str> =

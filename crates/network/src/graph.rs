@@ -1,9 +1,9 @@
 //! A network as a vector of nodes in the order they run, each naming its inputs by typed id.
 
 use super::canonical::canonical;
-use super::followed::Followed;
-use super::keeping::{Computing, Keeping, Runs};
-use super::op::{At, ConvTranspose, Element, Facts, Input, Op};
+use super::followed::FollowedModule;
+use super::keeping::{ComputedWeight, KeptReading, PytorchRun};
+use super::op::{ConvTranspose, ElementKind, NetworkInput, NodePosition, Op, OperationFacts};
 use super::shape::Shape;
 use perf4sight_base::error::{Error, Result};
 use std::collections::HashSet;
@@ -32,16 +32,16 @@ pub struct Node {
     /// Its output for one sample.
     pub shape: Shape,
     /// Element type of its output.
-    pub element: Element,
+    pub element: ElementKind,
     /// The earlier node that owns this node's weights, if weights are tied; they are counted at the owner.
     pub shares: Option<NodeId>,
     /// Trained elements, if they are not those the operation reads: filters computed from weights and gains (weight
     /// standardisation), tables that are looked up or computed, fixed filters (blur-pooling).
     pub trained: Option<u64>,
     /// How its weight is computed from parameters in every step, if it is no parameter.
-    pub computing: Option<Computing>,
+    pub computing: Option<ComputedWeight>,
     /// What PyTorch runs for it, which decides what is kept for backward.
-    pub runs: Runs,
+    pub runs: PytorchRun,
     /// The modules in whose calls it runs, the outermost first, as `layers/layers.0/norm`; none where the file does not record them.
     pub module: Option<Arc<str>>,
     /// Whether its weight and its bias are frozen: only a part of the network is trained, or no gradient reaches them.
@@ -55,7 +55,7 @@ pub struct Node {
 
 impl Node {
     /// A node that owns its weights and trains all of them. `finish_with` sets the sizes of the weights.
-    fn new(name: String, op: Op, inputs: Vec<NodeId>, (shape, element): (Shape, Element)) -> Self {
+    fn new(name: String, op: Op, inputs: Vec<NodeId>, (shape, element): (Shape, ElementKind)) -> Self {
         let (shares, trained, frozen, weights) = (None, None, [false; 2], [None; 2]);
         Node {
             name,
@@ -66,7 +66,7 @@ impl Node {
             shares,
             trained,
             computing: None,
-            runs: Runs::AsWritten,
+            runs: PytorchRun::AsWritten,
             module: None,
             frozen,
             is_reached: true,
@@ -90,7 +90,7 @@ impl Node {
 
     /// Whether it multiplies all samples at once by what is the same for each of them.
     pub fn multiplies_at_once(&self) -> bool {
-        matches!(self.runs, Runs::SamplesAsRows { .. })
+        matches!(self.runs, PytorchRun::SamplesAsRows { .. })
     }
 
     /// Trained elements that a table is computed from, if these are not its own: Swin computes the table of relative positions
@@ -100,8 +100,8 @@ impl Node {
         self.trained.filter(|trained| matches!(self.op, Op::Parameter(_)) && *trained > 0 && *trained != own)
     }
 
-    fn facts<'a>(&'a self, nodes: &[Node]) -> Facts<'a> {
-        self.op.facts(At { nodes, node: self })
+    fn facts<'a>(&'a self, nodes: &[Node]) -> OperationFacts<'a> {
+        self.op.facts(NodePosition { nodes, node: self })
     }
 }
 
@@ -127,8 +127,8 @@ pub struct Network {
     outputs: Vec<NodeId>,
     folded: bool,
     unread: u64,
-    followed: Option<Followed>,
-    pub(super) keeping: Keeping,
+    followed: Option<FollowedModule>,
+    pub(super) keeping: KeptReading,
     pub(super) other_readings: Vec<Network>,
 }
 
@@ -172,13 +172,13 @@ impl Network {
     }
 
     /// The memory of passes of the module that it was read from, where that is known.
-    pub fn followed(&self) -> Option<&Followed> {
+    pub fn followed(&self) -> Option<&FollowedModule> {
         self.followed.as_ref()
     }
 
     /// The same network with the memory of passes of its module.
     #[must_use]
-    pub fn following(mut self, followed: Option<Followed>) -> Self {
+    pub fn following(mut self, followed: Option<FollowedModule>) -> Self {
         self.followed = followed;
         self
     }
@@ -220,28 +220,28 @@ impl Network {
     }
 
     /// The results that a training step computes a loss of: all that are numbers.
-    pub fn compared(&self) -> impl DoubleEndedIterator<Item = NodeId> {
-        self.outputs.iter().copied().filter(|output| self.node(*output).element == Element::Number)
+    pub fn loss_results(&self) -> impl DoubleEndedIterator<Item = NodeId> {
+        self.outputs.iter().copied().filter(|output| self.node(*output).element == ElementKind::Number)
     }
 
     /// The input nodes, in the order of the file; there is at least one.
-    pub fn inputs(&self) -> impl Iterator<Item = (NodeId, &Node, &Input)> {
+    pub fn inputs(&self) -> impl Iterator<Item = (NodeId, &Node, &NetworkInput)> {
         self.iter()
             .filter_map(|(id, node)| if let Op::Input(input) = &node.op { Some((id, node, input)) } else { None })
     }
 
     /// A builder for a network with the same name and the same first input.
-    pub fn begun(&self) -> NetworkBuilder {
+    pub fn builder_with_input(&self) -> NetworkBuilder {
         let first = &self.nodes[0];
-        let input = Input { shape: first.shape.clone(), element: first.element };
+        let input = NetworkInput { shape: first.shape.clone(), element: first.element };
         NetworkBuilder::reading(self.name.clone(), first.name.clone(), input)
     }
 
     /// Describes the inputs: `3x224x224`, or `3x224x224, 77 integers`.
     pub fn read(&self) -> String {
-        let words = self.inputs().map(|(_, _, Input { shape, element })| match element {
-            Element::Number => shape.to_string(),
-            Element::Integer | Element::Truth => format!("{shape} {}", element.name()),
+        let words = self.inputs().map(|(_, _, NetworkInput { shape, element })| match element {
+            ElementKind::Number => shape.to_string(),
+            ElementKind::Integer | ElementKind::Truth => format!("{shape} {}", element.name()),
         });
         words.collect::<Vec<_>>().join(", ")
     }
@@ -274,7 +274,7 @@ impl Network {
     }
 
     /// All facts about a node's operation at its position in the network.
-    pub fn facts<'a>(&self, node: &'a Node) -> Facts<'a> {
+    pub fn facts<'a>(&self, node: &'a Node) -> OperationFacts<'a> {
         node.facts(&self.nodes)
     }
 
@@ -286,7 +286,7 @@ impl Network {
     /// For every node, whether pruning removes its filters: those of convolutions, transposed convolutions, fully connected layers on
     /// tokens, and embeddings, whose width is pruned. Fully connected layers on vectors are, too, unless they classify what
     /// convolutions or layers on tokens found: the classifiers of CNNs are not pruned, as published.
-    pub fn ranked(&self) -> Vec<bool> {
+    pub fn ranked_nodes(&self) -> Vec<bool> {
         let mut classifies: Vec<bool> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
             let finds = node.has_filters() && !matches!(node.op, Op::Embedding(_));
@@ -298,14 +298,14 @@ impl Network {
     }
 
     /// For every node, how many times its result is read: by other nodes, and once more if it is a result of the network.
-    pub fn uses(&self) -> Vec<usize> {
-        let mut uses = self.reads();
+    pub fn use_counts(&self) -> Vec<usize> {
+        let mut uses = self.read_counts();
         self.outputs.iter().for_each(|output| uses[output.0] += 1);
         uses
     }
 
     /// For every node, how many times other nodes read its result.
-    pub fn reads(&self) -> Vec<usize> {
+    pub fn read_counts(&self) -> Vec<usize> {
         let mut reads = vec![0; self.nodes.len()];
         self.nodes.iter().flat_map(|node| &node.inputs).for_each(|input| reads[input.0] += 1);
         reads
@@ -340,26 +340,26 @@ pub struct NetworkBuilder {
 
 impl NetworkBuilder {
     /// An empty network that reads samples of `input`; a shape stands for images.
-    pub fn new(network: impl Into<String>, input: impl Into<Input>) -> Self {
+    pub fn new(network: impl Into<String>, input: impl Into<NetworkInput>) -> Self {
         Self::reading(network, "input", input)
     }
 
     /// An empty network whose first input has this name; others are added as any node, before or between them.
     ///
     /// ```
-    /// use perf4sight_network::{Element, Embedding, Input, NetworkBuilder, Op, Shape};
-    /// let mut builder = NetworkBuilder::reading("words", "ids", Input::integers(Shape::new([16])));
-    /// let mask = builder.add("mask", Op::Input(Input::truths(Shape::new([16, 1]))), &[])?;
+    /// use perf4sight_network::{ElementKind, Embedding, NetworkInput, NetworkBuilder, Op, Shape};
+    /// let mut builder = NetworkBuilder::reading("words", "ids", NetworkInput::integers(Shape::new([16])));
+    /// let mask = builder.add("mask", Op::Input(NetworkInput::truths(Shape::new([16, 1]))), &[])?;
     /// let table = Op::Embedding(Embedding { rows: 1000, width: 64, fixed: None });
     /// let words = builder.add("words", table, &[builder.input()])?;
     /// let none = builder.add("none", Op::Parameter(Shape::new([1, 64])), &[])?;
     /// let known = builder.add("known", Op::Where, &[mask, words, none])?;
     /// let network = builder.finish(known);
     /// assert_eq!((network.output_shape().dims(), network.parameters()), ([16, 64].as_slice(), 1001 * 64));
-    /// assert_eq!(network.inputs().map(|(_, _, input)| input.element).collect::<Vec<_>>(), [Element::Integer, Element::Truth]);
+    /// assert_eq!(network.inputs().map(|(_, _, input)| input.element).collect::<Vec<_>>(), [ElementKind::Integer, ElementKind::Truth]);
     /// # Ok::<(), perf4sight_base::error::Error>(())
     /// ```
-    pub fn reading(network: impl Into<String>, name: impl Into<String>, input: impl Into<Input>) -> Self {
+    pub fn reading(network: impl Into<String>, name: impl Into<String>, input: impl Into<NetworkInput>) -> Self {
         let (name, input) = (name.into(), input.into());
         let names = HashSet::from([name.clone()]);
         let (shape, element) = (input.shape.clone(), input.element);
@@ -407,9 +407,9 @@ impl NetworkBuilder {
         if !self.names.insert(name.to_string()) {
             return Err("is the second node of that name".into());
         }
-        let elements: Vec<Element> = inputs.iter().map(|id| self.nodes[id.0].element).collect();
+        let elements: Vec<ElementKind> = inputs.iter().map(|id| self.nodes[id.0].element).collect();
         let element = op.element(&elements);
-        if matches!(op, Op::Embedding(_)) && elements.iter().any(|&element| element != Element::Integer) {
+        if matches!(op, Op::Embedding(_)) && elements.iter().any(|&element| element != ElementKind::Integer) {
             return Err("looks up by what are no integers".into());
         }
         let (name, inputs) = (name.into(), inputs.to_vec());
@@ -461,12 +461,12 @@ impl NetworkBuilder {
     }
 
     /// Sets how the weight of a node is computed from parameters.
-    pub fn set_computing(&mut self, node: NodeId, computing: Computing) {
+    pub fn set_computing(&mut self, node: NodeId, computing: ComputedWeight) {
         self.nodes[node.0].computing = Some(computing);
     }
 
     /// Sets what PyTorch runs for a node, where that is not its operation as it stands.
-    pub fn set_runs(&mut self, node: NodeId, runs: Runs) {
+    pub fn set_runs(&mut self, node: NodeId, runs: PytorchRun) {
         self.nodes[node.0].runs = runs;
     }
 
@@ -481,7 +481,7 @@ impl NetworkBuilder {
     }
 
     /// Sets what PyTorch runs for all nodes from the one at that place on.
-    pub fn set_runs_from(&mut self, first: usize, runs: Runs) {
+    pub fn set_runs_from(&mut self, first: usize, runs: PytorchRun) {
         self.nodes[first..].iter_mut().for_each(|node| node.runs = runs);
     }
 
@@ -558,7 +558,7 @@ impl NetworkBuilder {
             folded: false,
             unread: 0,
             followed: None,
-            keeping: Keeping::default(),
+            keeping: KeptReading::default(),
             other_readings: Vec::new(),
         };
         network.find_reached();

@@ -1,8 +1,8 @@
 //! Which activations overwrite their input: workers and the memory simulation use the same rule.
 
 use super::graph::{Network, Node, NodeId};
-use super::keeping::Keeping;
-use super::op::{Activation, Op, Storage};
+use super::keeping::KeptReading;
+use super::op::{Activation, Op, ResultStorage};
 
 impl Network {
     /// For every node, whether it overwrites its input instead of allocating a result.
@@ -19,30 +19,30 @@ impl Network {
     /// # Ok::<(), perf4sight_base::error::Error>(())
     /// ```
     pub fn in_place(&self) -> Vec<bool> {
-        let uses = self.uses();
+        let uses = self.use_counts();
         let overwrites =
-            |input: NodeId| uses[input.index()] == 1 && self.facts(self.node(input)).storage == Storage::Own;
-        let may = |op: &Op| is_rectifier(op) || self.keeping() == Keeping::Least && may_overwrite(op);
+            |input: NodeId| uses[input.index()] == 1 && self.facts(self.node(input)).storage == ResultStorage::Own;
+        let may = |op: &Op| is_rectifier(op) || self.keeping() == KeptReading::Least && may_overwrite(op);
         let last = self.last_readers();
         let assigns = |(id, node): (NodeId, &Node)| {
-            let Some(whole) = self.assigned(node) else { return false };
-            let base = self.seen(whole);
-            let is_of_assignment = self.assigned(self.node(base)).is_some() && last[base.index()] == id;
-            is_of_assignment || overwrites(self.viewed(whole, &uses)) || self.is_put_back(id, whole)
+            let Some(whole) = self.assigned_input(node) else { return false };
+            let base = self.shown_by_views(whole);
+            let is_of_assignment = self.assigned_input(self.node(base)).is_some() && last[base.index()] == id;
+            is_of_assignment || overwrites(self.unshared_view(whole, &uses)) || self.is_put_back(id, whole)
         };
         let may_overwrite = |node: &Node| may(&node.op) && overwrites(node.inputs[0]);
         self.iter().map(|(id, node)| may_overwrite(node) || assigns((id, node))).collect()
     }
 
     /// The input that an assignment writes into.
-    fn assigned(&self, node: &Node) -> Option<NodeId> {
+    fn assigned_input(&self, node: &Node) -> Option<NodeId> {
         let is_assignment = matches!(&node.op, Op::Unknown(unknown) if unknown.is_assignment());
         node.inputs.first().copied().filter(|whole| is_assignment && self.node(*whole).shape == node.shape)
     }
 
     /// What views show. What an assignment made is assigned to in place by the next one, but where the program goes on with a clone: then
     /// something reads the former later on.
-    fn seen(&self, mut of: NodeId) -> NodeId {
+    fn shown_by_views(&self, mut of: NodeId) -> NodeId {
         while self.is_view(self.node(of)) {
             of = self.node(of).inputs[0];
         }
@@ -66,9 +66,9 @@ impl Network {
     fn is_put_back(&self, id: NodeId, slice: NodeId) -> bool {
         let slice = self.viewed_in_order(slice);
         let Op::Slice { .. } = self.node(slice).op else { return false };
-        let whole = self.seen(slice);
-        let is_back = |node: &&Node| self.assigned(node).is_some_and(|other| self.seen(other) == whole);
-        let puts = |node: &&Node| node.inputs.last().is_some_and(|put| self.seen(*put) == id);
+        let whole = self.shown_by_views(slice);
+        let is_back = |node: &&Node| self.assigned_input(node).is_some_and(|other| self.shown_by_views(other) == whole);
+        let puts = |node: &&Node| node.inputs.last().is_some_and(|put| self.shown_by_views(*put) == id);
         self.nodes()[id.index() + 1..].iter().filter(is_back).any(|node| puts(&node))
     }
 
@@ -82,11 +82,11 @@ impl Network {
 
     /// A transposition moves what kernels read in another order, and is a view in PyTorch.
     pub(super) fn is_view(&self, node: &Node) -> bool {
-        matches!(node.op, Op::Transpose { .. }) || self.facts(node).storage == Storage::View
+        matches!(node.op, Op::Transpose { .. }) || self.facts(node).storage == ResultStorage::View
     }
 
     /// What views show that nothing else reads: exporters turn the axis that is assigned along to the front, and back.
-    fn viewed(&self, mut of: NodeId, uses: &[usize]) -> NodeId {
+    fn unshared_view(&self, mut of: NodeId, uses: &[usize]) -> NodeId {
         while uses[of.index()] == 1 && self.is_view(self.node(of)) {
             of = self.node(of).inputs[0];
         }
@@ -107,7 +107,9 @@ pub fn may_overwrite(op: &Op) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Activation, Binary, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Unknown, Window};
+    use crate::{
+        Activation, BinaryFunction, Conv, Linear, NetworkBuilder, Op, ReductionKind, Shape, UnknownOperation, Window,
+    };
 
     #[test]
     fn a_relu_spares_what_others_still_need() {
@@ -117,7 +119,7 @@ mod tests {
         let of_input = builder.add("of_input", relu.clone(), &[builder.input()]).unwrap();
         let conv = builder.add("conv", conv, &[of_input]).unwrap();
         let of_shared = builder.add("of_shared", relu.clone(), &[conv]).unwrap();
-        let sum = builder.add("sum", Op::Binary(Binary::Add), &[conv, of_shared]).unwrap();
+        let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[conv, of_shared]).unwrap();
         let of_sum = builder.add("of_sum", relu.clone(), &[sum]).unwrap();
         let of_relu = builder.add("of_relu", relu, &[of_sum]).unwrap();
         let network = builder.finish(of_relu);
@@ -132,11 +134,11 @@ mod tests {
     fn an_assignment_writes_into_what_nothing_else_reads() {
         let written = |shared: bool| {
             let mut builder = NetworkBuilder::new("assigned", Shape::new([4, 8]));
-            let twice = builder.add("twice", Op::Binary(Binary::Mul), &[builder.input()]).unwrap();
+            let twice = builder.add("twice", Op::Binary(BinaryFunction::Mul), &[builder.input()]).unwrap();
             let turned = builder.add("turned", Op::Transpose { order: vec![1, 0] }, &[twice]).unwrap();
             let put = builder.add("put", Op::Slice { axis: 1, start: 0, length: 1 }, &[turned]).unwrap();
             let put = if shared { put } else { builder.input() };
-            let assigned = Op::Unknown(Unknown::new("ScatterND", Shape::new([8, 4]), 0));
+            let assigned = Op::Unknown(UnknownOperation::new("ScatterND", Shape::new([8, 4]), 0));
             let assigned = builder.add("assigned", assigned, &[turned, put]).unwrap();
             let network = builder.finish(assigned);
             network.in_place()[network.output().index()]
@@ -149,18 +151,18 @@ mod tests {
     fn a_further_assignment_is_in_place_unless_the_former_is_read_later() {
         let written = |is_read_later: bool| {
             let mut builder = NetworkBuilder::new("added", Shape::new([8]));
-            let mut whole = builder.add("twice", Op::Binary(Binary::Mul), &[builder.input()]).unwrap();
+            let mut whole = builder.add("twice", Op::Binary(BinaryFunction::Mul), &[builder.input()]).unwrap();
             let mut former = whole;
             for start in [0, 4] {
                 former = whole;
                 let slice = Op::Slice { axis: 0, start, length: 4 };
                 let slice = builder.add(format!("slice{start}"), slice, &[whole]).unwrap();
-                let more = builder.add(format!("more{start}"), Op::Binary(Binary::Add), &[slice]).unwrap();
-                let assigned = Op::Unknown(Unknown::new("ScatterND", Shape::new([8]), 0));
+                let more = builder.add(format!("more{start}"), Op::Binary(BinaryFunction::Add), &[slice]).unwrap();
+                let assigned = Op::Unknown(UnknownOperation::new("ScatterND", Shape::new([8]), 0));
                 whole = builder.add(format!("assigned{start}"), assigned, &[whole, more]).unwrap();
             }
             let other = if is_read_later { former } else { whole };
-            let sum = builder.add("sum", Op::Binary(Binary::Add), &[whole, other]).unwrap();
+            let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[whole, other]).unwrap();
             let network = builder.finish(sum);
             network.iter().filter(|(id, _)| network.in_place()[id.index()]).count()
         };
@@ -180,7 +182,7 @@ mod tests {
         let over_tokens = |bias| Op::Linear(Linear { out_features: 4, bias });
         assert!(!overwritten(over_tokens(true), 1) && overwritten(over_tokens(false), 1));
         let reduced = |reduction| Op::Reduce { reduction, axes: vec![1], keep: true };
-        assert!(!overwritten(reduced(Reduction::L2), 1) && !overwritten(Op::Binary(Binary::Pow), 2));
-        assert!(overwritten(reduced(Reduction::Mean), 1));
+        assert!(!overwritten(reduced(ReductionKind::L2), 1) && !overwritten(Op::Binary(BinaryFunction::Pow), 2));
+        assert!(overwritten(reduced(ReductionKind::Mean), 1));
     }
 }

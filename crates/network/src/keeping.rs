@@ -7,7 +7,7 @@ use super::graph::Network;
 
 /// What a reading of a file keeps for backward, of what the file leaves open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Keeping {
+pub enum KeptReading {
     /// What is likeliest.
     #[default]
     Likely,
@@ -19,7 +19,7 @@ pub enum Keeping {
 
 /// How a weight is computed from parameters in every step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Computing {
+pub struct ComputedWeight {
     /// Tensors of its size that are made, the weight among them: autograd keeps them.
     pub tensors: u64,
     /// Whether one of them is a quotient of two that are computed from parameters, as by a norm or a deviation.
@@ -28,7 +28,7 @@ pub struct Computing {
 
 /// What PyTorch runs for an operation of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Runs {
+pub enum PytorchRun {
     /// The operation itself.
     #[default]
     AsWritten,
@@ -64,13 +64,13 @@ pub enum Runs {
 
 impl Network {
     /// What it keeps for backward, of what its file leaves open.
-    pub fn keeping(&self) -> Keeping {
+    pub fn keeping(&self) -> KeptReading {
         self.keeping
     }
 
     /// The same network, as the reading of its file that keeps so much.
     #[must_use]
-    pub fn as_keeping(mut self, keeping: Keeping) -> Self {
+    pub fn as_keeping(mut self, keeping: KeptReading) -> Self {
         self.keeping = keeping;
         self
     }
@@ -80,7 +80,7 @@ impl Network {
     pub fn as_written(&self) -> Self {
         let mut network = self.clone().with_readings(Vec::new());
         for node in network.nodes_mut() {
-            (node.computing, node.runs, node.module) = (None, Runs::AsWritten, None);
+            (node.computing, node.runs, node.module) = (None, PytorchRun::AsWritten, None);
         }
         network
     }

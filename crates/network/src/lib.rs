@@ -21,18 +21,20 @@ mod trained;
 mod variables;
 pub mod zoo;
 
-pub use autocast::Numbers;
-pub use checkpoint::Segment;
-pub use contents::Contents;
-pub use coverage::{Coverage, Missed};
-pub use followed::{Borrows, ChannelsLast, Followed, FollowedPass, Kernels};
+pub use autocast::NumberTypes;
+pub use checkpoint::CheckpointSegment;
+pub use contents::InputContents;
+pub use coverage::{OperationCoverage, UnsupportedOperation};
+pub use followed::{BorrowedMemory, ChannelsLast, FollowedModule, FollowedPass, OperatorKind};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
 pub use in_place::may_overwrite;
-pub use keeping::{Computing, Keeping, Runs};
+pub use keeping::{ComputedWeight, KeptReading, PytorchRun};
 pub use op::{
-    Activation, Affine, ArgMax, Auxiliary, Backward, Beyond, Binary, Cell, Conv, ConvTranspose, Coupling, Element,
-    Embedding, Facts, Fill, Fold, Gradient, GridSample, Input, Interpolation, Layout, Linear, Nature, Needs, Op,
-    Operand, Original, Pick, Recurrent, Reduction, Spans, Storage, TopK, Traffic, Unknown, Volume, Weight, Window,
+    Activation, Affine, ArgMax, AuxiliaryResult, BackwardNeeds, BackwardTraffic, BatchLayout, BinaryFunction,
+    ChannelCoupling, Conv, ConvTranspose, ElementKind, Embedding, Fold, GradientFlow, GridSample, Interpolation,
+    Linear, MemoryTraffic, NetworkInput, Op, OperationFacts, OperationNature, OriginalOperand, OriginalOperation,
+    OutsideValues, PaddingFill, PickedElements, Recurrent, RecurrentKind, ReductionKind, ResultStorage, TopK,
+    TrainedTensor, UnknownOperation, VolumeWindow, WeightSpans, Window,
 };
 pub use shape::{MAX_ELEMENTS, Shape};
-pub use trained::{Trained, Trainings};
+pub use trained::{TrainedNetwork, TrainedNetworks};

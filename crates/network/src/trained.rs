@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// A network that is trained in part.
 #[derive(Debug)]
-pub struct Trained<'a> {
+pub struct TrainedNetwork<'a> {
     /// The network, with all untrained weights frozen.
     pub network: Cow<'a, Network>,
     /// For every node, whether the gradient of its result is computed.
@@ -21,33 +21,33 @@ pub struct Trained<'a> {
 
 /// The partly trained variants of one network, and its cuts; each is computed at its first use.
 #[derive(Debug)]
-pub struct Trainings<'a> {
+pub struct TrainedNetworks<'a> {
     network: &'a Network,
-    trained: Cache<Trainable, Trained<'a>>,
+    trained: Cache<Trainable, TrainedNetwork<'a>>,
     cuts: Cache<Checkpoint, Vec<NodeId>>,
 }
 
-impl<'a> Trained<'a> {
+impl<'a> TrainedNetwork<'a> {
     /// The network with only this part trained.
     pub fn new(network: &'a Network, trainable: Trainable) -> Self {
         let (in_place, network) = (network.in_place(), network.trained_in(trainable));
-        Trained { gradients: network.gradients(), in_place, reads: network.reads(), network }
+        TrainedNetwork { gradients: network.gradients(), in_place, reads: network.read_counts(), network }
     }
 }
 
-impl<'a> Trainings<'a> {
+impl<'a> TrainedNetworks<'a> {
     /// Nothing is computed yet.
     pub fn new(network: &'a Network) -> Self {
-        Trainings { network, trained: Cache::default(), cuts: Cache::default() }
+        TrainedNetworks { network, trained: Cache::default(), cuts: Cache::default() }
     }
 
     /// The network with only this part trained, computed at most once.
-    pub fn of(&self, trainable: Trainable) -> Arc<Trained<'a>> {
-        self.trained.of(trainable, || Trained::new(self.network, trainable))
+    pub fn for_trainable(&self, trainable: Trainable) -> Arc<TrainedNetwork<'a>> {
+        self.trained.get_or_compute(trainable, || TrainedNetwork::new(self.network, trainable))
     }
 
     /// The nodes after which a step cuts it.
     pub fn cuts(&self, checkpoint: Checkpoint) -> Arc<Vec<NodeId>> {
-        self.cuts.of(checkpoint, || self.network.cuts(checkpoint))
+        self.cuts.get_or_compute(checkpoint, || self.network.cuts(checkpoint))
     }
 }

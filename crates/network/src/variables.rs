@@ -1,16 +1,16 @@
 //! What the functions of a program hold: Python keeps a result that has a name, or was an argument, until the function returns.
 //!
-//! A file records which module each operation ran in, not which results had names. With [`Keeping::Most`] all have one.
+//! A file records which module each operation ran in, not which results had names. With [`KeptReading::Most`] all have one.
 
 use super::graph::{Network, Node, NodeId};
-use super::keeping::Keeping;
+use super::keeping::KeptReading;
 
 /// Nobody gives more results of one function, but for views, names of their own: such functions use a name again, or are written by programs (`torch.fx`
 /// lets go of each result after its last reader).
 const NAMES: usize = 32;
 
 /// One call of a module: its nodes run one after the other.
-struct Call<'a> {
+struct ModuleCall<'a> {
     name: &'a str,
     /// The call around it; the network's own is its own caller.
     caller: usize,
@@ -19,8 +19,8 @@ struct Call<'a> {
 }
 
 /// The calls of modules, the network's own first, and for every node the innermost around it.
-struct Calls<'a> {
-    calls: Vec<Call<'a>>,
+struct ModuleCalls<'a> {
+    calls: Vec<ModuleCall<'a>>,
     around: Vec<usize>,
 }
 
@@ -29,8 +29,8 @@ impl Network {
     /// operations read it.
     pub fn held_in_variables(&self) -> Vec<Option<usize>> {
         match self.keeping() {
-            Keeping::Most => self.variables(),
-            Keeping::Likely | Keeping::Least => vec![None; self.nodes().len()],
+            KeptReading::Most => self.variables(),
+            KeptReading::Likely | KeptReading::Least => vec![None; self.nodes().len()],
         }
     }
 
@@ -43,7 +43,7 @@ impl Network {
         if self.nodes().iter().all(|node| node.module.is_none()) {
             return vec![None; self.nodes().len()];
         }
-        let calls = Calls::new(self);
+        let calls = ModuleCalls::new(self);
         let readers = self.readers();
         let holder = |(id, node): (NodeId, &Node)| {
             // Data and parameters stay in any case.
@@ -64,14 +64,14 @@ impl Network {
     }
 }
 
-impl<'a> Calls<'a> {
+impl<'a> ModuleCalls<'a> {
     fn new(network: &'a Network) -> Self {
-        let whole = Call { name: "", caller: 0, depth: 0, last: 0 };
-        let mut found = Calls { calls: vec![whole], around: Vec::with_capacity(network.nodes().len()) };
+        let whole = ModuleCall { name: "", caller: 0, depth: 0, last: 0 };
+        let mut found = ModuleCalls { calls: vec![whole], around: Vec::with_capacity(network.nodes().len()) };
         let mut open = vec![0];
         for (id, node) in network.iter() {
             if let Some(path) = &node.module {
-                found.enter(&mut open, path);
+                found.enter_calls(&mut open, path);
             }
             open.iter().for_each(|&call| found.calls[call].last = id.index());
             found.around.push(open[open.len() - 1]);
@@ -80,14 +80,14 @@ impl<'a> Calls<'a> {
     }
 
     /// Leaves the calls that are not on this path, and begins those that are.
-    fn enter(&mut self, open: &mut Vec<usize>, path: &'a str) {
+    fn enter_calls(&mut self, open: &mut Vec<usize>, path: &'a str) {
         let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
         let same = open[1..].iter().zip(&names).take_while(|(call, name)| self.calls[**call].name == **name).count();
         open.truncate(same + 1);
         for &name in &names[same..] {
             let caller = open[open.len() - 1];
             open.push(self.calls.len());
-            self.calls.push(Call { name, caller, depth: open.len() - 1, last: 0 });
+            self.calls.push(ModuleCall { name, caller, depth: open.len() - 1, last: 0 });
         }
     }
 
@@ -97,20 +97,20 @@ impl<'a> Calls<'a> {
         let maker = self.around[made.index()];
         let within = readers.iter().fold(maker, |within, reader| self.common(within, self.around[reader.index()]));
         let within = if is_result { 0 } else { within };
-        let next = self.below(maker, within).zip(self.next_reader(readers, within));
+        let next = self.call_below(maker, within).zip(self.next_reader(readers, within));
         let next = next.filter(|(own, next)| is_next(self.calls[*own].name, self.calls[*next].name));
         next.map_or(within, |(_, next)| next)
     }
 
     /// The one call within another in which all readers are.
     fn next_reader(&self, readers: &[NodeId], within: usize) -> Option<usize> {
-        let mut calls = readers.iter().map(|reader| self.below(self.around[reader.index()], within));
+        let mut calls = readers.iter().map(|reader| self.call_below(self.around[reader.index()], within));
         let first = calls.next()??;
         calls.all(|call| call == Some(first)).then_some(first)
     }
 
     /// The call around this one that the function of another makes.
-    fn below(&self, call: usize, within: usize) -> Option<usize> {
+    fn call_below(&self, call: usize, within: usize) -> Option<usize> {
         let mut callers = std::iter::successors(Some(call), |&call| Some(self.calls[call].caller));
         (call != within).then(|| callers.find(|&call| self.calls[call].caller == within)).flatten()
     }
@@ -136,7 +136,7 @@ fn is_next(name: &str, next: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Activation, Binary, Keeping, Network, NetworkBuilder, Op, Shape};
+    use crate::{Activation, BinaryFunction, KeptReading, Network, NetworkBuilder, Op, Shape};
 
     /// `a = exp(x); b = abs(a); c = b + 1; return sin(c)` in a module that another calls, each step in this module.
     fn chain(modules: [&str; 4]) -> Network {
@@ -145,14 +145,14 @@ mod tests {
         let steps = [
             Op::Activation(Activation::Exp),
             Op::Activation(Activation::Abs),
-            Op::Binary(Binary::Add),
+            Op::Binary(BinaryFunction::Add),
             Op::Activation(Activation::Sin),
         ];
         for (number, (op, module)) in steps.into_iter().zip(modules).enumerate() {
             builder.set_module(Some(module));
             last = builder.add(number.to_string(), op, &[last]).unwrap();
         }
-        builder.finish(last).as_keeping(Keeping::Most)
+        builder.finish(last).as_keeping(KeptReading::Most)
     }
 
     fn held(network: &Network) -> Vec<Option<usize>> {
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_function_may_hold_its_results_until_it_returns() {
         assert_eq!(held(&chain(["act"; 4])), [None, Some(4), Some(4), None, None]);
-        let likely = chain(["act"; 4]).as_keeping(Keeping::Likely);
+        let likely = chain(["act"; 4]).as_keeping(KeptReading::Likely);
         assert!(held(&likely).iter().all(Option::is_none) && likely.may_hold_variables());
         // The argument of a module is there until it returns, its own results no longer.
         assert_eq!(held(&chain(["", "act", "act", ""])), [None, Some(4), None, None, None]);
@@ -176,7 +176,7 @@ mod tests {
             builder.set_module(Some(""));
             last = builder.add(number.to_string(), Op::Activation(Activation::Exp), &[last]).unwrap();
         }
-        assert!(held(&builder.finish(last).as_keeping(Keeping::Most)).iter().all(Option::is_none));
+        assert!(held(&builder.finish(last).as_keeping(KeptReading::Most)).iter().all(Option::is_none));
     }
 
     /// `for block in blocks: x = block(x)`.

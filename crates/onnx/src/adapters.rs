@@ -1,13 +1,13 @@
 //! Whether a network looks as if only a part of it were trained: files do not hold `requires_grad`.
 
-use perf4sight_network::{Binary, Linear, Network, NodeId, Op};
+use perf4sight_network::{BinaryFunction, Linear, Network, NodeId, Op};
 
 /// The inner width of an adapter is at most one in so many of those that it leads between.
 const NARROW: usize = 4;
 
 /// The narrow layer and the one behind it whose result is added to that of a layer with the same input after a narrow one, as in LoRA: `base(x) + b(a(x)) * scale`.
 pub(super) fn adapters(network: &Network) -> Vec<[String; 2]> {
-    let sums = network.nodes().iter().filter(|node| matches!(node.op, Op::Binary(Binary::Add)));
+    let sums = network.nodes().iter().filter(|node| matches!(node.op, Op::Binary(BinaryFunction::Add)));
     let found = sums.filter_map(|sum| {
         let &[first, second] = sum.inputs.as_slice() else { return None };
         [[first, second], [second, first]].into_iter().find_map(|[base, added]| {
@@ -25,13 +25,13 @@ pub(super) fn adapters(network: &Network) -> Vec<[String; 2]> {
 
 /// The fully connected layer that a result is of, perhaps scaled or with elements dropped, with its width and what it reads, likewise.
 fn layer(network: &Network, of: NodeId) -> Option<(NodeId, usize, NodeId)> {
-    let of = scaled(network, of);
+    let of = before_scaling(network, of);
     let Op::Linear(Linear { out_features, .. }) = network.node(of).op else { return None };
-    Some((of, out_features, scaled(network, network.node(of).inputs[0])))
+    Some((of, out_features, before_scaling(network, network.node(of).inputs[0])))
 }
 
-fn scaled(network: &Network, mut of: NodeId) -> NodeId {
-    while let (Op::Binary(Binary::Mul | Binary::Div) | Op::Dropout { .. }, &[read]) =
+fn before_scaling(network: &Network, mut of: NodeId) -> NodeId {
+    while let (Op::Binary(BinaryFunction::Mul | BinaryFunction::Div) | Op::Dropout { .. }, &[read]) =
         (&network.node(of).op, network.node(of).inputs.as_slice())
     {
         of = read;

@@ -1,44 +1,52 @@
 //! Aligns the operands of one operation: which of them hold the batch, and on which axis.
 
-use super::batch::{Batch, shape};
-use super::call::{Call, Misfit};
-use super::number::{Number, numbers};
-use super::translate::{Translation, own_name};
-use super::value::{Feature, Table, Value, Weight};
+use super::batch::{BatchAxis, shape};
+use super::call::{NodeCall, NodeMisfit};
+use super::number::{BatchNumber, numbers};
+use super::translate::{GraphTranslation, own_name};
+use super::value::{Feature, FixedTensor, Value, WeightTensor};
 use perf4sight_network::{Op, Shape};
 
 #[derive(Clone, Copy)]
-struct Frame {
+struct AlignmentFrame {
     rank: usize,
-    batch: Option<Batch>,
+    batch: Option<BatchAxis>,
 }
 
 /// All inputs as features whose samples broadcast as the tensors do; weights and tables become nodes.
 ///
 /// # Errors
 /// Unsupported if the batch is on different axes.
-pub(super) fn aligned(to: &mut Translation, call: &Call) -> Result<Vec<Feature>, Misfit> {
+pub(super) fn align_inputs(to: &mut GraphTranslation, call: &NodeCall) -> Result<Vec<Feature>, NodeMisfit> {
     let held = call.features().filter(|feature| feature.batch.is_some());
     let frame = match held.max_by_key(|feature| to.dims(*feature).len()) {
-        Some(feature) => Frame { rank: to.dims(feature).len(), batch: feature.batch },
-        None => Frame { rank: call.inputs.iter().map(|input| rank(to, input)).max().unwrap_or(0), batch: None },
+        Some(feature) => AlignmentFrame { rank: to.dims(feature).len(), batch: feature.batch },
+        None => {
+            AlignmentFrame { rank: call.inputs.iter().map(|input| rank(to, input)).max().unwrap_or(0), batch: None }
+        }
     };
-    call.inputs.iter().map(|input| bring(to, call, input, frame)).collect()
+    call.inputs.iter().map(|input| align_value(to, call, input, frame)).collect()
 }
 
-fn rank(to: &Translation, input: &Value) -> usize {
+fn rank(to: &GraphTranslation, input: &Value) -> usize {
     match input {
         Value::Feature(feature) => to.dims(*feature).len(),
         other => other.fixed_dims().map_or(0, |dims| dims.len()),
     }
 }
 
-fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Result<Feature, Misfit> {
+fn align_value(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    input: &Value,
+    frame: AlignmentFrame,
+) -> Result<Feature, NodeMisfit> {
     match input {
         Value::Feature(feature) if feature.batch.is_some() => {
-            let place = |rank: usize, batch: Option<Batch>| batch.map(|batch| (rank - batch.axis, batch.at(0)));
+            let place =
+                |rank: usize, batch: Option<BatchAxis>| batch.map(|batch| (rank - batch.axis, batch.moved_to(0)));
             let same = place(to.dims(*feature).len(), feature.batch) == place(frame.rank, frame.batch);
-            if same { raised(to, call, *feature, frame) } else { Err(Misfit::Unsupported) }
+            if same { raise_rank(to, call, *feature, frame) } else { Err(NodeMisfit::Unsupported) }
         }
         Value::Feature(feature) => {
             let dims = to.dims(*feature);
@@ -57,17 +65,22 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
             let copies = weight.elements.checked_div(sample.elements()).filter(|&copies| to.samples == copies);
             let elements =
                 copies.filter(|_| weight.is_made_up()).map_or(weight.elements, |copies| weight.elements / copies);
-            let weight = &Weight { dims: numbers(sample.dims()), elements, ..weight.clone() };
-            Ok(Feature { id: to.leaf(call, weight, sample)?, batch: frame.batch, guessed: false })
+            let weight = &WeightTensor { dims: numbers(sample.dims()), elements, ..weight.clone() };
+            Ok(Feature { id: to.parameter_node(call, weight, sample)?, batch: frame.batch, guessed: false })
         }
         Value::Opaque(numbers) => table(to, call, numbers, frame),
-        Value::Constant(constant) => table(to, call, &Table::made(numbers(&constant.dims)), frame),
-        _ => Err(Misfit::Unsupported),
+        Value::Constant(constant) => table(to, call, &FixedTensor::unheld(numbers(&constant.dims)), frame),
+        _ => Err(NodeMisfit::Unsupported),
     }
 }
 
 /// The same with leading axes of length 1, if it has fewer axes than another operand.
-fn raised(to: &mut Translation, call: &Call, feature: Feature, frame: Frame) -> Result<Feature, Misfit> {
+fn raise_rank(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    feature: Feature,
+    frame: AlignmentFrame,
+) -> Result<Feature, NodeMisfit> {
     let ones = frame.rank.saturating_sub(to.dims(feature).len());
     if ones == 0 {
         return Ok(feature);
@@ -79,20 +92,25 @@ fn raised(to: &mut Translation, call: &Call, feature: Feature, frame: Frame) -> 
 }
 
 /// Untrained numbers, as a node of their own.
-fn table(to: &mut Translation, call: &Call, numbers: &Table, frame: Frame) -> Result<Feature, Misfit> {
+fn table(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    numbers: &FixedTensor,
+    frame: AlignmentFrame,
+) -> Result<Feature, NodeMisfit> {
     let sample = sample(&numbers.dims, frame, to.samples)?;
     let id = to.table(&format!("{}_table", own_name(call)), sample, numbers.of.as_ref())?;
     Ok(Feature { id, batch: frame.batch, guessed: false })
 }
 
 /// The shape of a tensor without a batch for one sample: the batch axis, which has length 1 or is missing, is dropped.
-fn sample(dims: &[Number], frame: Frame, batch: Number) -> Result<Shape, Misfit> {
-    let ones = frame.rank.checked_sub(dims.len()).ok_or(Misfit::Unsupported)?;
-    let mut dims: Vec<Number> = std::iter::repeat_n(1.into(), ones).chain(dims.iter().copied()).collect();
-    if let Some(held) = frame.batch.filter(|held| held.alone()) {
+fn sample(dims: &[BatchNumber], frame: AlignmentFrame, batch: BatchNumber) -> Result<Shape, NodeMisfit> {
+    let ones = frame.rank.checked_sub(dims.len()).ok_or(NodeMisfit::Unsupported)?;
+    let mut dims: Vec<BatchNumber> = std::iter::repeat_n(1.into(), ones).chain(dims.iter().copied()).collect();
+    if let Some(held) = frame.batch.filter(|held| held.is_alone()) {
         let dropped = dims.remove(held.axis);
         if dropped != 1 && dropped != batch {
-            return Err(Misfit::Unsupported);
+            return Err(NodeMisfit::Unsupported);
         }
     }
     shape(&dims)

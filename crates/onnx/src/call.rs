@@ -1,42 +1,42 @@
 //! One ONNX node with its inputs resolved: typed access to attributes and inputs across opsets.
 
-use super::number::{Number, numbers, wholes};
+use super::number::{BatchNumber, as_integers, numbers};
 use super::schema::{AttributeProto, NodeProto};
-use super::tensor::Constant;
+use super::tensor::KnownTensor;
 use super::value::{Feature, Value};
 
 /// Why a node does not become an operation of the network.
 #[derive(Debug)]
-pub(super) enum Misfit {
+pub(super) enum NodeMisfit {
     /// Valid, but this crate has no operation for it: it is loaded as an unknown one.
     Unsupported,
     /// The file contradicts itself; one clause describes how.
     Wrong(String),
 }
 
-impl From<String> for Misfit {
+impl From<String> for NodeMisfit {
     fn from(problem: String) -> Self {
-        Misfit::Wrong(problem)
+        NodeMisfit::Wrong(problem)
     }
 }
 
-impl From<Misfit> for String {
-    fn from(misfit: Misfit) -> String {
+impl From<NodeMisfit> for String {
+    fn from(misfit: NodeMisfit) -> String {
         match misfit {
-            Misfit::Wrong(problem) => problem,
-            Misfit::Unsupported => "reads a value that this operator cannot take".to_string(),
+            NodeMisfit::Wrong(problem) => problem,
+            NodeMisfit::Unsupported => "reads a value that this operator cannot take".to_string(),
         }
     }
 }
 
-pub(super) type Outcome = Result<Vec<Value>, Misfit>;
+pub(super) type CallResult = Result<Vec<Value>, NodeMisfit>;
 
-pub(super) struct Call<'a> {
+pub(super) struct NodeCall<'a> {
     pub node: &'a NodeProto,
     pub inputs: Vec<Value>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> NodeCall<'a> {
     fn attribute(&self, name: &str) -> Option<&'a AttributeProto> {
         self.node.attribute.iter().find(|attribute| attribute.name() == name)
     }
@@ -90,11 +90,11 @@ impl<'a> Call<'a> {
         matches!(self.input(index), Value::Absent)
     }
 
-    pub fn feature(&self, index: usize) -> Result<Feature, Misfit> {
+    pub fn feature(&self, index: usize) -> Result<Feature, NodeMisfit> {
         match self.input(index) {
             Value::Feature(feature) => Ok(*feature),
-            Value::Absent => Err(Misfit::Wrong(format!("has no input {index}"))),
-            _ => Err(Misfit::Unsupported),
+            Value::Absent => Err(NodeMisfit::Wrong(format!("has no input {index}"))),
+            _ => Err(NodeMisfit::Unsupported),
         }
     }
 
@@ -105,7 +105,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    pub fn constant(&self, index: usize) -> Option<&Constant> {
+    pub fn constant(&self, index: usize) -> Option<&KnownTensor> {
         match self.input(index) {
             Value::Weight(weight) => weight.values.as_deref(),
             other => other.as_constant(),
@@ -118,7 +118,7 @@ impl<'a> Call<'a> {
     }
 
     /// As [`integers`](Self::integers), also those that depend on the batch.
-    pub fn numbers(&self, attribute: &str, input: usize) -> Option<Vec<Number>> {
+    pub fn numbers(&self, attribute: &str, input: usize) -> Option<Vec<BatchNumber>> {
         match self.ints(attribute) {
             Some(values) => Some(numbers(values)),
             None => self.constant(input).map(|constant| constant.values.clone()),
@@ -126,15 +126,15 @@ impl<'a> Call<'a> {
     }
 
     /// The shape of a fixed input of `AXES` axes.
-    pub fn fixed<const AXES: usize>(&self, index: usize) -> Result<[usize; AXES], Misfit> {
-        let dims = self.input(index).fixed_dims().and_then(|dims| wholes(&dims));
-        dims.and_then(|dims| dims.try_into().ok()).ok_or(Misfit::Unsupported)
+    pub fn fixed<const AXES: usize>(&self, index: usize) -> Result<[usize; AXES], NodeMisfit> {
+        let dims = self.input(index).fixed_dims().and_then(|dims| as_integers(&dims));
+        dims.and_then(|dims| dims.try_into().ok()).ok_or(NodeMisfit::Unsupported)
     }
 
     pub fn number(&self, attribute: &str, input: usize) -> Option<f64> {
         match self.float(attribute) {
             Some(value) => Some(value),
-            None => self.constant(input).and_then(Constant::uniform),
+            None => self.constant(input).and_then(KnownTensor::uniform),
         }
     }
 }
@@ -143,13 +143,13 @@ impl<'a> Call<'a> {
 const MAX_RANK: usize = 64;
 
 /// An axis counted from the front; negative ones count from the back.
-pub(super) fn axis(axis: i64, rank: usize) -> Result<usize, Misfit> {
+pub(super) fn axis(axis: i64, rank: usize) -> Result<usize, NodeMisfit> {
     if rank > MAX_RANK {
-        return Err(Misfit::Wrong(format!("has {rank} axes, at most {MAX_RANK} make sense")));
+        return Err(NodeMisfit::Wrong(format!("has {rank} axes, at most {MAX_RANK} make sense")));
     }
     let counted = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
     usize::try_from(counted)
         .ok()
         .filter(|&counted| counted < rank)
-        .ok_or_else(|| Misfit::Wrong(format!("names axis {axis} of a tensor with {rank}")))
+        .ok_or_else(|| NodeMisfit::Wrong(format!("names axis {axis} of a tensor with {rank}")))
 }

@@ -17,54 +17,54 @@ const TOLERANCE: f64 = 6e-4;
 /// Longer chains are no activation.
 const MAX_CHAIN: usize = 8;
 
-pub(super) type Samples = [f64; PLACES.len()];
+pub(super) type CurveSamples = [f64; PLACES.len()];
 
 #[derive(Debug, Clone)]
-pub(super) struct Curve {
+pub(super) struct NodeCurve {
     pub root: NodeId,
-    pub samples: Samples,
+    pub samples: CurveSamples,
 }
 
 /// The functions by which nodes depend on earlier nodes, nearest first.
 #[derive(Debug, Default)]
-pub(super) struct Curves(HashMap<NodeId, Vec<Curve>>);
+pub(super) struct NodeCurves(HashMap<NodeId, Vec<NodeCurve>>);
 
-impl Curves {
-    fn functions_of(&self, node: NodeId) -> Vec<Curve> {
-        let itself = Curve { root: node, samples: PLACES };
+impl NodeCurves {
+    fn functions_of(&self, node: NodeId) -> Vec<NodeCurve> {
+        let itself = NodeCurve { root: node, samples: PLACES };
         std::iter::once(itself).chain(self.0.get(&node).into_iter().flatten().cloned()).collect()
     }
 
     /// `function` of one node, as functions of all nodes that it depends on.
-    pub fn map(&self, node: NodeId, function: impl Fn(f64) -> f64) -> Vec<Curve> {
-        let apply = |curve: Curve| Curve { samples: curve.samples.map(&function), ..curve };
+    pub fn map(&self, node: NodeId, function: impl Fn(f64) -> f64) -> Vec<NodeCurve> {
+        let apply = |curve: NodeCurve| NodeCurve { samples: curve.samples.map(&function), ..curve };
         self.functions_of(node).into_iter().map(apply).take(MAX_CHAIN).collect()
     }
 
     /// `function` of two nodes, for every node that both depend on.
-    pub fn zip(&self, a: NodeId, b: NodeId, function: impl Fn(f64, f64) -> f64) -> Vec<Curve> {
+    pub fn zip(&self, a: NodeId, b: NodeId, function: impl Fn(f64, f64) -> f64) -> Vec<NodeCurve> {
         let others = self.functions_of(b);
-        let join = |curve: Curve| {
+        let join = |curve: NodeCurve| {
             let other = others.iter().find(|other| other.root == curve.root)?;
             let samples = std::array::from_fn(|i| function(curve.samples[i], other.samples[i]));
-            Some(Curve { root: curve.root, samples })
+            Some(NodeCurve { root: curve.root, samples })
         };
         self.functions_of(a).into_iter().filter_map(join).take(MAX_CHAIN).collect()
     }
 
     /// The choice between two nodes by a third, a condition.
-    pub fn choose(&self, condition: NodeId, yes: NodeId, no: NodeId) -> Vec<Curve> {
+    pub fn choose(&self, condition: NodeId, yes: NodeId, no: NodeId) -> Vec<NodeCurve> {
         let [yes, no] = [yes, no].map(|node| self.functions_of(node));
-        let of = |curves: &[Curve], root: NodeId| Some(curves.iter().find(|curve| curve.root == root)?.samples);
-        let join = |condition: Curve| {
+        let of = |curves: &[NodeCurve], root: NodeId| Some(curves.iter().find(|curve| curve.root == root)?.samples);
+        let join = |condition: NodeCurve| {
             let (yes, no) = (of(&yes, condition.root)?, of(&no, condition.root)?);
             let samples = std::array::from_fn(|i| if condition.samples[i] != 0.0 { yes[i] } else { no[i] });
-            Some(Curve { samples, ..condition })
+            Some(NodeCurve { samples, ..condition })
         };
         self.functions_of(condition).into_iter().filter_map(join).take(MAX_CHAIN).collect()
     }
 
-    pub fn set(&mut self, node: NodeId, curves: Vec<Curve>) {
+    pub fn set(&mut self, node: NodeId, curves: Vec<NodeCurve>) {
         self.0.insert(node, curves);
     }
 }
@@ -91,17 +91,18 @@ pub(super) fn is_spelled_out(activation: Activation, original: &str) -> bool {
 }
 
 /// The activation that one of the curves is, and its input node.
-pub(super) fn recognised(curves: &[Curve]) -> Option<(Activation, NodeId)> {
+pub(super) fn recognise_activation(curves: &[NodeCurve]) -> Option<(Activation, NodeId)> {
     curves.iter().find_map(|curve| {
-        let is =
-            |function: Function| PLACES.iter().zip(curve.samples).all(|(&x, y)| (y - function(x)).abs() <= TOLERANCE);
+        let is = |function: CurveFunction| {
+            PLACES.iter().zip(curve.samples).all(|(&x, y)| (y - function(x)).abs() <= TOLERANCE)
+        };
         KNOWN.iter().find(|(_, function)| is(*function)).map(|(activation, _)| (*activation, curve.root))
     })
 }
 
-type Function = fn(f64) -> f64;
+type CurveFunction = fn(f64) -> f64;
 
-const KNOWN: [(Activation, Function); 10] = [
+const KNOWN: [(Activation, CurveFunction); 10] = [
     (Activation::Relu, |x| x.max(0.0)),
     (Activation::Relu6, |x| x.clamp(0.0, 6.0)),
     (Activation::Sigmoid, sigmoid),
@@ -114,14 +115,15 @@ const KNOWN: [(Activation, Function); 10] = [
     (Activation::Softplus, softplus),
 ];
 
-pub(super) fn function(activation: Activation) -> Option<Function> {
+pub(super) fn function(activation: Activation) -> Option<CurveFunction> {
     KNOWN.iter().find(|(known, _)| *known == activation).map(|(_, function)| *function)
 }
 
 /// The node that one of the curves is `softplus(beta * x) / beta` of.
-pub(super) fn softplus_of(curves: &[Curve], beta: f64) -> Option<NodeId> {
+pub(super) fn softplus_of(curves: &[NodeCurve], beta: f64) -> Option<NodeId> {
     let function = |x: f64| softplus(beta * x) / beta;
-    let is_so = |curve: &&Curve| PLACES.iter().zip(curve.samples).all(|(&x, y)| (y - function(x)).abs() <= TOLERANCE);
+    let is_so =
+        |curve: &&NodeCurve| PLACES.iter().zip(curve.samples).all(|(&x, y)| (y - function(x)).abs() <= TOLERANCE);
     curves.iter().find(is_so).map(|curve| curve.root)
 }
 

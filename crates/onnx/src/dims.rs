@@ -4,7 +4,7 @@ use perf4sight_base::error::{Error, Result};
 use std::collections::BTreeMap;
 
 /// Sizes for dimensions that files leave open, by their names in the file, such as `tokens`.
-pub type Dims = BTreeMap<String, u64>;
+pub type NamedDims = BTreeMap<String, u64>;
 
 /// A name and a size.
 ///
@@ -24,8 +24,8 @@ pub fn parse_dim(text: &str) -> Result<(String, u64)> {
 ///
 /// # Errors
 /// A usage error if a dimension has two sizes.
-pub fn dims(sizes: impl IntoIterator<Item = (String, u64)>) -> Result<Dims> {
-    let mut dims = Dims::new();
+pub fn dims(sizes: impl IntoIterator<Item = (String, u64)>) -> Result<NamedDims> {
+    let mut dims = NamedDims::new();
     for (name, size) in sizes {
         if let Some(other) = dims.insert(name.clone(), size).filter(|&other| other != size) {
             let problem = format!("dimension \"{name}\" is set to both {other} and {size}");
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_dimension_has_one_size() {
         let said = |sizes: [u64; 2]| dims(sizes.map(|size| ("tokens".to_string(), size)));
-        assert_eq!(said([37, 37]).unwrap(), Dims::from([("tokens".into(), 37)]));
+        assert_eq!(said([37, 37]).unwrap(), NamedDims::from([("tokens".into(), 37)]));
         let error = said([37, 40]).unwrap_err().to_string();
         assert!(error.contains("dimension \"tokens\" is set to both 37 and 40"), "{error}");
     }

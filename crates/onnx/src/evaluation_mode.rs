@@ -18,10 +18,10 @@
 //! if it transposed them ahead (`onnx::MatMul_498`), it most likely was not. The default one leaves no such sign.
 
 use super::notes::holds_batch_norm;
-use super::reader::Reading;
+use super::reader::GraphReading;
 use super::schema::{GraphProto, ModelProto, NodeProto, StringStringEntryProto};
 use super::warning::Warning;
-use perf4sight_network::{Activation, Binary, Nature, Network, Node, NodeId, Op, Reduction};
+use perf4sight_network::{Activation, BinaryFunction, Network, Node, NodeId, Op, OperationNature, ReductionKind};
 
 #[cfg(test)]
 mod tests;
@@ -42,20 +42,20 @@ pub(super) fn note(network: &Network) -> Option<StringStringEntryProto> {
     value.map(|value| StringStringEntryProto { key: Some(KEY.into()), value: Some(value.into()) })
 }
 
-fn noted<'a>(model: &'a ModelProto, key: &str) -> Option<&'a str> {
+fn metadata_note<'a>(model: &'a ModelProto, key: &str) -> Option<&'a str> {
     model.metadata_props.iter().find(|note| note.key() == key).map(|note| note.value())
 }
 
 /// Whether our Python module exported a file.
 pub(super) fn is_of_module(model: &ModelProto) -> bool {
-    noted(model, MODULE).is_some()
+    metadata_note(model, MODULE).is_some()
 }
 
-pub(super) fn is_batch_norm_folded(model: &ModelProto, graph: &GraphProto, reading: &Reading) -> bool {
+pub(super) fn is_batch_norm_folded(model: &ModelProto, graph: &GraphProto, reading: &GraphReading) -> bool {
     if is_of_module(model) {
         return false;
     }
-    if let Some(note) = noted(model, KEY) {
+    if let Some(note) = metadata_note(model, KEY) {
         return note == FOLDED;
     }
     let renamed = reading.filters.values().any(|filters| filters.tensor.starts_with("onnx::Conv_"));
@@ -64,13 +64,13 @@ pub(super) fn is_batch_norm_folded(model: &ModelProto, graph: &GraphProto, readi
 }
 
 /// Warnings about what evaluation mode may have removed; whether the batch-norm is folded is already set in the network.
-pub(super) fn warnings(model: &ModelProto, graph: &GraphProto, reading: &Reading) -> Vec<Warning> {
+pub(super) fn warnings(model: &ModelProto, graph: &GraphProto, reading: &GraphReading) -> Vec<Warning> {
     if is_of_module(model) {
         return Vec::new();
     }
     let batch_norm = match reading.restored {
         _ if reading.network.is_folded() => Some(Warning::FoldedBatchNorm),
-        0 => (!reading.has_notes && noted(model, KEY).is_none() && is_fused(graph, &reading.network))
+        0 => (!reading.has_notes && metadata_note(model, KEY).is_none() && is_fused(graph, &reading.network))
             .then_some(Warning::MaybeFusedBatchNorm),
         restored => Some(Warning::RestoredBatchNorm(restored)),
     };
@@ -79,11 +79,11 @@ pub(super) fn warnings(model: &ModelProto, graph: &GraphProto, reading: &Reading
 }
 
 /// Whether a network of tokens has no dropout, and nothing shows that it was exported in training mode.
-fn lacks_dropout(graph: &GraphProto, Reading { network, has_notes, .. }: &Reading) -> bool {
+fn lacks_dropout(graph: &GraphProto, GraphReading { network, has_notes, .. }: &GraphReading) -> bool {
     let turned = graph.node.iter().any(|node| node.input.get(1).is_some_and(|read| read.starts_with("onnx::MatMul_")));
     let mut natures = network.nodes().iter().map(|node| network.facts(node).nature);
     let has_tokens = network.nodes().iter().any(|node| matches!(node.op, Op::Attention | Op::LayerNorm { .. }));
-    (*has_notes || turned) && has_tokens && !natures.any(|nature| matches!(nature, Nature::Dropout))
+    (*has_notes || turned) && has_tokens && !natures.any(|nature| matches!(nature, OperationNature::Dropout))
 }
 
 fn layers(graph: &GraphProto) -> impl Iterator<Item = &NodeProto> {
@@ -112,23 +112,27 @@ fn is_bare(network: &Network) -> bool {
 
 /// Whether a batch normalisation can be folded into it; layers on vectors do not count.
 fn is_convolution(network: &Network, node: &Node) -> bool {
-    matches!(network.facts(node).nature, Nature::Convolution(_) | Nature::Volume(_) | Nature::Transposed(_))
+    matches!(
+        network.facts(node).nature,
+        OperationNature::Convolution(_) | OperationNature::Volume(_) | OperationNature::Transposed(_)
+    )
 }
 
 /// Whether anything is normalised, also filters, or by a root of a mean that is written out.
 fn normalises(network: &Network) -> bool {
     network.nodes().iter().any(|node| {
         let nature = network.facts(node).nature;
-        let is_unknown = matches!(nature, Nature::Unknown(unknown) if unknown.op_type.contains("Normalization"));
+        let is_unknown =
+            matches!(nature, OperationNature::Unknown(unknown) if unknown.op_type.contains("Normalization"));
         let has_filters = node.trained.is_some() && is_convolution(network, node);
-        nature == Nature::Normalisation || is_unknown || has_filters || is_root_of_mean(network, node)
+        nature == OperationNature::Normalisation || is_unknown || has_filters || is_root_of_mean(network, node)
     })
 }
 
 /// Whether it is `sqrt(mean(...) + epsilon)`, as in normalisations without an operator of their own.
 fn is_root_of_mean(network: &Network, node: &Node) -> bool {
     let read = |node: &Node| node.inputs.first().map(|&id| network.node(id));
-    let is_mean = |node: &Node| matches!(node.op, Op::Reduce { reduction: Reduction::Mean, .. });
+    let is_mean = |node: &Node| matches!(node.op, Op::Reduce { reduction: ReductionKind::Mean, .. });
     // A correction of the mean and the epsilon may come in between.
     let behind = || std::iter::successors(read(node), |node| read(node)).take(4);
     matches!(node.op, Op::Activation(Activation::Sqrt)) && behind().any(is_mean)
@@ -139,14 +143,14 @@ fn is_root_of_mean(network: &Network, node: &Node) -> bool {
 fn needs_normalisation(network: &Network, node: &Node) -> bool {
     let nature = network.facts(node).nature;
     let channels = || network.input_of(node, 0).channels();
-    if let Nature::Convolution(conv) = nature {
+    if let OperationNature::Convolution(conv) = nature {
         return conv.is_depthwise(channels());
     }
-    if let Nature::Volume(conv) = nature {
+    if let OperationNature::Volume(conv) = nature {
         return conv.is_depthwise(channels());
     }
     let is_factor = |id: &NodeId| network.node(*id).shape.image() == [1, 1];
-    let is_residual = nature == Nature::Arithmetic(Binary::Add) && node.inputs.len() == 2;
-    let is_excitation = nature == Nature::Arithmetic(Binary::Mul) && node.inputs.iter().any(is_factor);
+    let is_residual = nature == OperationNature::Arithmetic(BinaryFunction::Add) && node.inputs.len() == 2;
+    let is_excitation = nature == OperationNature::Arithmetic(BinaryFunction::Mul) && node.inputs.iter().any(is_factor);
     node.shape.rank() == 3 && (is_residual || is_excitation)
 }

@@ -9,20 +9,20 @@
 mod constants;
 mod operands;
 
-pub(super) use constants::Origin;
-pub(super) use operands::Noted;
+pub(super) use constants::ConstantOrigin;
+pub(super) use operands::NotedOperand;
 
 use super::file::Initializer;
-use super::notes::{marked, module, operation, reads_parameter};
+use super::notes::{module, noted_tensors, operation, reads_parameter};
 use super::schema::{GraphProto, NodeProto};
-use constants::Constant;
+use constants::ExportedConstant;
 use hashbrown::{HashMap, HashSet};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SIGNATURE: &str = "pkg.torch.export.ExportedProgram.graph_signature";
 
 /// The notes of PyTorch's exporter on the tensors of a graph.
-pub(super) struct Exporter<'a> {
+pub(super) struct ExporterNotes<'a> {
     /// Marked names, as in `p_conv1_weight`.
     marked: HashSet<&'a str>,
     /// The parameters' own names, as in `conv1.weight`, by their marked ones.
@@ -34,18 +34,18 @@ pub(super) struct Exporter<'a> {
     buffers: HashSet<&'a str>,
     /// The parameters that no node reads, and that no node's original operation reads.
     missing: BTreeSet<&'a str>,
-    computed: HashMap<&'a str, Constant<'a>>,
+    computed: HashMap<&'a str, ExportedConstant<'a>>,
     /// The modules that multiply by filters which the exporter computed, and the names of the filters.
     products: BTreeMap<&'a str, &'a str>,
 }
 
-impl<'a> Exporter<'a> {
+impl<'a> ExporterNotes<'a> {
     /// Reads the notes of a graph; `buffers` are further tensors known to be buffers.
     pub fn new(graph: &'a GraphProto, initializers: &'a [Initializer], buffers: impl Iterator<Item = &'a str>) -> Self {
         let signature =
             graph.metadata_props.iter().find(|note| note.key() == SIGNATURE).map_or("", |note| note.value());
-        let lines = || signature.lines().filter_map(signed);
-        let marked: HashSet<&str> = graph.node.iter().flat_map(marked).collect();
+        let lines = || signature.lines().filter_map(parse_signature);
+        let marked: HashSet<&str> = graph.node.iter().flat_map(noted_tensors).collect();
         let parameters: HashMap<&str, &str> =
             lines().filter(|line| line.kind == "PARAMETER").map(|line| (line.mark, line.target)).collect();
         let stored: HashSet<&str> = initializers.iter().map(|one| one.tensor.name()).collect();
@@ -53,7 +53,7 @@ impl<'a> Exporter<'a> {
         let inputs = graph.node.iter().flat_map(|node| node.input.iter().map(String::as_str));
         let read: HashSet<&str> = inputs.filter(|name| trained.contains(name)).collect();
         let is_missing = |(mark, name): &(&&'a str, &&'a str)| !marked.contains(**mark) && !read.contains(**name);
-        let mut exporter = Exporter {
+        let mut exporter = ExporterNotes {
             missing: parameters.iter().filter(is_missing).map(|(_, name)| *name).collect(),
             absent: trained.difference(&stored).copied().collect(),
             trained,
@@ -70,11 +70,11 @@ impl<'a> Exporter<'a> {
         let multiplied = graph.node.iter().filter_map(|node| exporter.multiplied_parameter(node, &stored));
         let multiplied: Vec<&str> = multiplied.filter(|name| !stored.contains(name)).collect();
         exporter.missing.extend(multiplied);
-        let tied = exporter.tied(&graph.node);
-        exporter.missing.retain(|name| !tied.contains(&parted(name)));
+        let tied = exporter.tied_parameters(&graph.node);
+        exporter.missing.retain(|name| !tied.contains(&split_name(name)));
         exporter.products =
             graph.node.iter().filter_map(|node| exporter.computed_filters(node, initializers)).collect();
-        exporter.computed = constants::computed(&exporter, &graph.node, initializers);
+        exporter.computed = constants::computed_constants(&exporter, &graph.node, initializers);
         exporter
     }
 
@@ -88,16 +88,16 @@ impl<'a> Exporter<'a> {
 
     /// The modules with a parameter of another module, and its name in them: one tensor that is a parameter of both, or one that
     /// the exporter merged with an equal one and split.
-    fn tied(&self, nodes: &'a [NodeProto]) -> HashSet<(&'a str, &'a str)> {
+    fn tied_parameters(&self, nodes: &'a [NodeProto]) -> HashSet<(&'a str, &'a str)> {
         let mut parts: HashMap<&str, &str> = HashMap::new();
         for node in nodes.iter().filter(|node| module(node).is_none()) {
             let whole = node.input.first().filter(|name| self.trained.contains(name.as_str()));
             parts.extend(whole.into_iter().flat_map(|whole| node.output.iter().map(move |part| (&**part, &**whole))));
         }
         let read = |node: &'a NodeProto| {
-            let named = marked(node).filter_map(|mark| self.parameters.get(mark).copied());
+            let named = noted_tensors(node).filter_map(|mark| self.parameters.get(mark).copied());
             let taken = node.input.iter().filter_map(|name| parts.get(name.as_str()).copied());
-            let leaves = named.chain(taken).map(|name| parted(name).1).collect::<Vec<_>>();
+            let leaves = named.chain(taken).map(|name| split_name(name).1).collect::<Vec<_>>();
             module(node).map(|module| leaves.into_iter().map(move |leaf| (module, leaf)))
         };
         nodes.iter().filter_map(read).flatten().collect()
@@ -105,10 +105,10 @@ impl<'a> Exporter<'a> {
 
     /// Whether a node reads a parameter of its own module, and no other parameter of the module may have been merged with it.
     pub fn is_own(&self, node: &NodeProto, name: &str) -> bool {
-        let owner = parted(name).0;
+        let owner = split_name(name).0;
         self.trained.contains(name)
             && module(node) == Some(owner)
-            && !self.absent.iter().any(|other| parted(other).0 == owner)
+            && !self.absent.iter().any(|other| split_name(other).0 == owner)
     }
 
     /// Whether the layer of these filters has a bias, if the notes include it: exporters keep one of several equal tensors, and
@@ -120,17 +120,18 @@ impl<'a> Exporter<'a> {
             }
             _ => {
                 let product = ["conv", "linear", "addmm"].iter().any(|word| operation(node).contains(word));
-                (product && reads_parameter(node)).then(|| matches!(self.noted(node, 2), Noted::Parameter(_)))
+                (product && reads_parameter(node))
+                    .then(|| matches!(self.operand_at(node, 2), NotedOperand::Parameter(_)))
             }
         }
     }
 
     /// The batch normalisation that was folded into a layer, if its parameters are noted.
-    pub fn folded_batch_norm(&self, node: &NodeProto) -> Option<BatchNorm<'a>> {
-        let mut parameters = marked(node).filter(|name| name.starts_with("p_"));
+    pub fn folded_batch_norm(&self, node: &NodeProto) -> Option<FoldedBatchNorm<'a>> {
+        let mut parameters = noted_tensors(node).filter(|name| name.starts_with("p_"));
         let scale = parameters.next().filter(|_| operation(node).contains("batch_norm"))?;
         let name = self.parameters.get(scale).and_then(|name| name.strip_suffix(".weight"));
-        Some(BatchNorm { name, tensors: 1 + parameters.count() as u64 })
+        Some(FoldedBatchNorm { name, tensors: 1 + parameters.count() as u64 })
     }
 
     pub fn is_buffer(&self, name: &str) -> bool {
@@ -154,7 +155,7 @@ fn mark(kind: &str, name: &str) -> String {
 }
 
 /// The module of a parameter, and its name there.
-fn parted(name: &str) -> (&str, &str) {
+fn split_name(name: &str) -> (&str, &str) {
     name.rsplit_once('.').unwrap_or(("", name))
 }
 
@@ -168,23 +169,23 @@ fn is_statistic(name: &str) -> bool {
 pub(super) fn is_buffer(name: &str) -> bool {
     const BUFFERS: &str = "running_mean running_var num_batches_tracked filt relative_coords_table relative_position_index \
         attn_mask causal_mask mask buffer k_bias pe inv_freq cos_cached sin_cached";
-    BUFFERS.split(' ').any(|buffer| buffer == parted(name).1)
+    BUFFERS.split(' ').any(|buffer| buffer == split_name(name).1)
 }
 
 /// A batch normalisation that the exporter folded: its name in PyTorch, and how many trained vectors it has.
-pub(super) struct BatchNorm<'a> {
+pub(super) struct FoldedBatchNorm<'a> {
     pub name: Option<&'a str>,
     pub tensors: u64,
 }
 
-struct Signed<'a> {
+struct SignatureEntry<'a> {
     mark: &'a str,
     kind: &'a str,
     target: &'a str,
 }
 
-fn signed(line: &str) -> Option<Signed<'_>> {
+fn parse_signature(line: &str) -> Option<SignatureEntry<'_>> {
     let (mark, rest) = line.split_once(": ")?;
     let (kind, target) = rest.split_once(" target='")?;
-    Some(Signed { mark, kind, target: target.split_once('\'')?.0 })
+    Some(SignatureEntry { mark, kind, target: target.split_once('\'')?.0 })
 }

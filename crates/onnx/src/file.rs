@@ -13,7 +13,7 @@ const KEPT: u64 = 64 * 1024;
 
 const ROOM: usize = 128 * 1024;
 
-pub(super) struct File {
+pub(super) struct OnnxFile {
     /// Its producer, opsets, and the graph without initializers.
     pub model: ModelProto,
     pub initializers: Vec<Initializer>,
@@ -30,9 +30,9 @@ pub(super) struct Initializer {
 /// # Errors
 /// `InvalidData` if the bytes are no ONNX file or end too early, `Unsupported` if its functions have no end; otherwise the
 /// operating system's error.
-pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
-    let mut wire = Wire { input: BufReader::with_capacity(ROOM, input), position: 0, node: Vec::new() };
-    let (mut graph, mut model_fields) = (Graph::default(), Vec::new());
+pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<OnnxFile> {
+    let mut wire = WireReader { input: BufReader::with_capacity(ROOM, input), position: 0, node: Vec::new() };
+    let (mut graph, mut model_fields) = (GraphFields::default(), Vec::new());
     while wire.position < length {
         let field = wire.field(length)?;
         match (field.number, field.body.clone()) {
@@ -44,17 +44,17 @@ pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
         }
     }
     let mut model = ModelProto::decode(model_fields.as_slice()).map_err(garbage)?;
-    let Graph { fields, nodes, mut initializers } = graph;
+    let GraphFields { fields, nodes, mut initializers } = graph;
     model.graph = Some(GraphProto { node: nodes, ..GraphProto::decode(fields.as_slice()).map_err(garbage)? });
     line_breaks::escape(&mut model);
     line_breaks::names(initializers.iter_mut().filter_map(|initializer| initializer.tensor.name.as_mut()));
     let graph = model.graph.take().unwrap_or_default();
-    model.graph = Some(functions::inlined(&model, graph).map_err(nested)?);
-    Ok(File { model, initializers })
+    model.graph = Some(functions::inline_functions(&model, graph).map_err(nested_error)?);
+    Ok(OnnxFile { model, initializers })
 }
 
 #[derive(Default)]
-struct Graph {
+struct GraphFields {
     /// The bytes of the kept fields, without nodes and initializers.
     fields: Vec<u8>,
     nodes: Vec<NodeProto>,
@@ -65,33 +65,33 @@ fn garbage(problem: impl ToString) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, problem.to_string())
 }
 
-fn nested(problem: String) -> io::Error {
+fn nested_error(problem: String) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, problem)
 }
 
-struct Wire<R> {
+struct WireReader<R> {
     input: BufReader<R>,
     position: u64,
     node: Vec<u8>,
 }
 
 /// One field: its number, its key and value as written, and the position of a length-delimited body.
-struct Field {
+struct WireField {
     number: u64,
     /// The bytes up to the body, or of the whole field if it has none.
-    head: Head,
+    head: FieldHeader,
     body: Option<Range<u64>>,
 }
 
 /// A key and a number as written, of at most ten bytes each. They are stored in place, because a graph of 20 MB has two hundred
 /// thousand of them.
 #[derive(Clone, Copy, Default)]
-struct Head {
+struct FieldHeader {
     bytes: [u8; 20],
     length: usize,
 }
 
-impl Head {
+impl FieldHeader {
     fn push(&mut self, byte: u8) {
         self.bytes[self.length] = byte;
         self.length += 1;
@@ -102,7 +102,7 @@ impl Head {
     }
 }
 
-impl<R: Read + Seek> Wire<R> {
+impl<R: Read + Seek> WireReader<R> {
     fn byte(&mut self) -> io::Result<u8> {
         let byte = *self.input.fill_buf()?.first().ok_or_else(|| garbage("ends in the middle of a field"))?;
         self.input.consume(1);
@@ -111,7 +111,7 @@ impl<R: Read + Seek> Wire<R> {
     }
 
     /// A variable-length integer; its bytes are appended to `head`.
-    fn varint(&mut self, head: &mut Head) -> io::Result<u64> {
+    fn varint(&mut self, head: &mut FieldHeader) -> io::Result<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -125,8 +125,8 @@ impl<R: Read + Seek> Wire<R> {
     }
 
     /// The next field of a message that ends at `end`; a body is left unread.
-    fn field(&mut self, end: u64) -> io::Result<Field> {
-        let mut head = Head::default();
+    fn field(&mut self, end: u64) -> io::Result<WireField> {
+        let mut head = FieldHeader::default();
         let key = self.varint(&mut head)?;
         let number = key >> 3;
         let mut body = None;
@@ -143,10 +143,10 @@ impl<R: Read + Seek> Wire<R> {
         if number == 0 || body.as_ref().map_or(self.position, |body| body.end) > end {
             return Err(garbage("holds a field that reaches past its end"));
         }
-        Ok(Field { number, head, body })
+        Ok(WireField { number, head, body })
     }
 
-    fn number<const BYTES: usize>(&mut self, head: &mut Head) -> io::Result<()> {
+    fn number<const BYTES: usize>(&mut self, head: &mut FieldHeader) -> io::Result<()> {
         (0..BYTES).try_for_each(|_| self.byte().map(|byte| head.push(byte)))
     }
 
@@ -162,7 +162,7 @@ impl<R: Read + Seek> Wire<R> {
         Ok(())
     }
 
-    fn keep(&mut self, field: &Field, out: &mut Vec<u8>) -> io::Result<()> {
+    fn keep(&mut self, field: &WireField, out: &mut Vec<u8>) -> io::Result<()> {
         out.extend(field.head.as_slice());
         match &field.body {
             Some(body) => self.copy(body.end - body.start, out),
@@ -181,7 +181,7 @@ impl<R: Read + Seek> Wire<R> {
         Ok(())
     }
 
-    fn graph(&mut self, body: Range<u64>, graph: &mut Graph) -> io::Result<()> {
+    fn graph(&mut self, body: Range<u64>, graph: &mut GraphFields) -> io::Result<()> {
         while self.position < body.end {
             let field = self.field(body.end)?;
             match (field.number, field.body.clone()) {

@@ -1,40 +1,45 @@
 //! Arithmetic on constants: the reader evaluates what exporters write around shapes, axes and scalars.
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::infer::broadcast;
-use super::number::{Number, numbers, product, wholes};
-use super::rearrange::{self, MAX_ELEMENTS, expanded};
-use super::tensor::Constant;
+use super::number::{BatchNumber, as_integers, numbers, product};
+use super::rearrange::{self, MAX_ELEMENTS, expand_constant};
+use super::tensor::KnownTensor;
 
 /// The value of a node whose inputs are all constants, if it is arithmetic on shapes or scalars.
-pub(super) fn evaluate(call: &Call) -> Option<Constant> {
+pub(super) fn evaluate(call: &NodeCall) -> Option<KnownTensor> {
     let name = call.node.op_type();
     if name == "Clip" {
         return clip(call);
     }
-    let inputs: Vec<&Constant> = call.inputs.iter().map(|input| input.as_constant()).collect::<Option<_>>()?;
+    let inputs: Vec<&KnownTensor> = call.inputs.iter().map(|input| input.as_constant()).collect::<Option<_>>()?;
     match (name, inputs.as_slice()) {
         ("Constant", []) => literal(call),
-        ("ConstantOfShape", [shape]) => filled(call, shape),
+        ("ConstantOfShape", [shape]) => fill_constant(call, shape),
         ("Range", [start, limit, delta]) => range(start, limit, delta),
         ("Where", [condition, yes, no]) => choose(condition, yes, no),
         ("OneHot", [indices, depth, values]) => one_hot(call, indices, depth, values),
-        ("Expand", [data, shape]) => expanded(data, &broadcast(&data.dims, &wholes(&shape.values)?)?),
+        ("Expand", [data, shape]) => expand_constant(data, &broadcast(&data.dims, &as_integers(&shape.values)?)?),
         ("Concat", parts) => rearrange::concat(call, parts),
         ("Gather", [data, indices]) => rearrange::gather(call, data, indices),
         ("Slice", [data, ..]) => rearrange::slice(call, data),
         ("Transpose", [data]) => rearrange::transpose(call, data),
         ("Reshape" | "Squeeze" | "Unsqueeze", [data, ..]) => {
-            Some(Constant { dims: wholes(&rearrange::view(call, &numbers(&data.dims))?)?, ..(*data).clone() })
+            Some(KnownTensor { dims: as_integers(&rearrange::view(call, &numbers(&data.dims))?)?, ..(*data).clone() })
         }
-        ("ReduceProd", [data, ..]) => reduced(call, data, product(&data.values)),
-        ("ReduceSum", [data, ..]) => reduced(call, data, data.values.iter().fold(0.into(), |sum, &value| sum + value)),
-        ("Shape", [data]) => Some(Constant::integers(data.dims.iter().copied())),
-        ("Size", [data]) => Some(Constant { dims: vec![], values: vec![data.values.len().into()], integer: true }),
+        ("ReduceProd", [data, ..]) => reduce_constant(call, data, product(&data.values)),
+        ("ReduceSum", [data, ..]) => {
+            reduce_constant(call, data, data.values.iter().fold(0.into(), |sum, &value| sum + value))
+        }
+        ("Shape", [data]) => Some(KnownTensor::integers(data.dims.iter().copied())),
+        ("Size", [data]) => Some(KnownTensor { dims: vec![], values: vec![data.values.len().into()], integer: true }),
         ("Cast", [data]) => Some(cast(call, data)),
         (_, [data]) => {
             let function = unary(name)?;
-            Some(Constant { values: data.values.iter().map(|value| value.map(function)).collect(), ..(*data).clone() })
+            Some(KnownTensor {
+                values: data.values.iter().map(|value| value.map(function)).collect(),
+                ..(*data).clone()
+            })
         }
         (_, [a, b]) => arithmetic(name, a, b),
         _ => None,
@@ -60,14 +65,14 @@ pub(super) fn unary(op: &str) -> Option<fn(f64) -> f64> {
     })
 }
 
-pub(super) fn binary(op: &str) -> Option<fn(Number, Number) -> Number> {
+pub(super) fn binary(op: &str) -> Option<fn(BatchNumber, BatchNumber) -> BatchNumber> {
     Some(match op {
         "Add" | "Sum" => |a, b| a + b,
         "Sub" => |a, b| a - b,
         "Mul" => |a, b| a * b,
         "Div" => |a, b| a / b,
         "Mod" => |a, b| a - b * (a / b).map(f64::floor),
-        "Pow" => |a, b| a.map(|a| b.known().map_or(f64::NAN, |b| a.powf(b))),
+        "Pow" => |a, b| a.map(|a| b.fixed_value().map_or(f64::NAN, |b| a.powf(b))),
         "Min" => |a, b| a.min(b),
         "Max" => |a, b| a.max(b),
         "Equal" => |a, b| truth(a == b),
@@ -81,7 +86,7 @@ pub(super) fn binary(op: &str) -> Option<fn(Number, Number) -> Number> {
     })
 }
 
-fn truth(is: bool) -> Number {
+fn truth(is: bool) -> BatchNumber {
     u8::from(is).into()
 }
 
@@ -93,13 +98,13 @@ pub(super) fn erf(x: f64) -> f64 {
     x.signum() * (1.0 - polynomial * (-x * x).exp())
 }
 
-fn literal(call: &Call) -> Option<Constant> {
-    let integers = |dims: Vec<usize>, values: &[i64]| Constant { dims, values: numbers(values), integer: true };
+fn literal(call: &NodeCall) -> Option<KnownTensor> {
+    let integers = |dims: Vec<usize>, values: &[i64]| KnownTensor { dims, values: numbers(values), integer: true };
     if let Some(tensor) = call.tensor("value") {
-        return Constant::from_message(tensor);
+        return KnownTensor::from_message(tensor);
     }
     if let Some(value) = call.float("value_float") {
-        return Some(Constant::scalar(value));
+        return Some(KnownTensor::scalar(value));
     }
     if let Some(value) = call.int("value_int") {
         return Some(integers(vec![], &[value]));
@@ -107,12 +112,12 @@ fn literal(call: &Call) -> Option<Constant> {
     if let Some(values) = call.ints("value_ints") {
         return Some(integers(vec![values.len()], values));
     }
-    let values: Vec<Number> = call.floats("value_floats")?.iter().map(|&value| f64::from(value).into()).collect();
-    Some(Constant { dims: vec![values.len()], values, integer: false })
+    let values: Vec<BatchNumber> = call.floats("value_floats")?.iter().map(|&value| f64::from(value).into()).collect();
+    Some(KnownTensor { dims: vec![values.len()], values, integer: false })
 }
 
 /// Either bound may be missing; bounds are attributes in early opsets.
-fn clip(call: &Call) -> Option<Constant> {
+fn clip(call: &NodeCall) -> Option<KnownTensor> {
     let data = call.input(0).as_constant()?;
     let bound = |name, index, none: f64| match call.is_absent(index) && call.float(name).is_none() {
         true => Some(none),
@@ -120,27 +125,27 @@ fn clip(call: &Call) -> Option<Constant> {
     };
     let (low, high) = (bound("min", 1, f64::NEG_INFINITY)?, bound("max", 2, f64::INFINITY)?);
     let clipped = |value: f64| value.max(low).min(high);
-    Some(Constant { values: data.values.iter().map(|value| value.map(clipped)).collect(), ..data.clone() })
+    Some(KnownTensor { values: data.values.iter().map(|value| value.map(clipped)).collect(), ..data.clone() })
 }
 
-fn filled(call: &Call, shape: &Constant) -> Option<Constant> {
+fn fill_constant(call: &NodeCall, shape: &KnownTensor) -> Option<KnownTensor> {
     let fill = match call.tensor("value") {
-        Some(tensor) => Constant::from_message(tensor)?,
-        None => Constant::scalar(0.0),
+        Some(tensor) => KnownTensor::from_message(tensor)?,
+        None => KnownTensor::scalar(0.0),
     };
-    expanded(&Constant { dims: vec![], ..fill }, &wholes(&shape.values)?)
+    expand_constant(&KnownTensor { dims: vec![], ..fill }, &as_integers(&shape.values)?)
 }
 
-fn range(start: &Constant, limit: &Constant, delta: &Constant) -> Option<Constant> {
+fn range(start: &KnownTensor, limit: &KnownTensor, delta: &KnownTensor) -> Option<KnownTensor> {
     let [start, limit, delta] = [start.uniform()?, limit.uniform()?, delta.uniform()?];
     let steps = ((limit - start) / delta).ceil();
     let count = (0.0..=MAX_ELEMENTS as f64).contains(&steps).then_some(steps as usize)?;
-    let values: Vec<Number> = (0..count).map(|i| (start + i as f64 * delta).into()).collect();
-    Some(Constant { dims: vec![count], values, integer: true })
+    let values: Vec<BatchNumber> = (0..count).map(|i| (start + i as f64 * delta).into()).collect();
+    Some(KnownTensor { dims: vec![count], values, integer: true })
 }
 
 /// One-hot codes along the last axis, which is the form that exporters write.
-fn one_hot(call: &Call, indices: &Constant, depth: &Constant, values: &Constant) -> Option<Constant> {
+fn one_hot(call: &NodeCall, indices: &KnownTensor, depth: &KnownTensor, values: &KnownTensor) -> Option<KnownTensor> {
     let count = depth.as_integers().first().and_then(|&depth| usize::try_from(depth).ok())?;
     let [off, on] = *values.values.as_slice() else { return None };
     let elements = indices.values.len().checked_mul(count).filter(|&elements| elements <= MAX_ELEMENTS)?;
@@ -150,24 +155,29 @@ fn one_hot(call: &Call, indices: &Constant, depth: &Constant, values: &Constant)
     let place = |index: i64| if index < 0 { index + count as i64 } else { index };
     let code = |index: i64| (0..count as i64).map(move |at| if at == place(index) { on } else { off });
     let dims = indices.dims.iter().copied().chain([count]).collect();
-    Some(Constant { dims, values: indices.as_integers().into_iter().flat_map(code).collect(), integer: values.integer })
+    Some(KnownTensor {
+        dims,
+        values: indices.as_integers().into_iter().flat_map(code).collect(),
+        integer: values.integer,
+    })
 }
 
-fn choose(condition: &Constant, yes: &Constant, no: &Constant) -> Option<Constant> {
+fn choose(condition: &KnownTensor, yes: &KnownTensor, no: &KnownTensor) -> Option<KnownTensor> {
     let target = broadcast(&broadcast(&condition.dims, &yes.dims)?, &no.dims)?;
-    let [condition, yes, no] = [expanded(condition, &target)?, expanded(yes, &target)?, expanded(no, &target)?];
-    let pick = |((keep, yes), no): ((&Number, &Number), &Number)| if *keep != 0.0 { *yes } else { *no };
+    let [condition, yes, no] =
+        [expand_constant(condition, &target)?, expand_constant(yes, &target)?, expand_constant(no, &target)?];
+    let pick = |((keep, yes), no): ((&BatchNumber, &BatchNumber), &BatchNumber)| if *keep != 0.0 { *yes } else { *no };
     let values = condition.values.iter().zip(&yes.values).zip(&no.values).map(pick).collect();
-    Some(Constant { values, ..yes })
+    Some(KnownTensor { values, ..yes })
 }
 
-fn reduced(call: &Call, data: &Constant, value: Number) -> Option<Constant> {
+fn reduce_constant(call: &NodeCall, data: &KnownTensor, value: BatchNumber) -> Option<KnownTensor> {
     let keep = call.int("keepdims").unwrap_or(1) != 0;
     let dims = if keep { vec![1; data.dims.len()] } else { vec![] };
-    (data.dims.len() <= 1).then(|| Constant { dims, values: vec![value], integer: data.integer })
+    (data.dims.len() <= 1).then(|| KnownTensor { dims, values: vec![value], integer: data.integer })
 }
 
-fn cast(call: &Call, data: &Constant) -> Constant {
+fn cast(call: &NodeCall, data: &KnownTensor) -> KnownTensor {
     use super::schema::tensor_proto::DataType;
     let kind = call.int("to").and_then(|kind| DataType::try_from(kind as i32).ok()).unwrap_or(DataType::Float);
     let integer = !super::tensor::is_float(kind);
@@ -176,15 +186,15 @@ fn cast(call: &Call, data: &Constant) -> Constant {
         _ if integer => value.map(f64::trunc),
         _ => value,
     });
-    Constant { dims: data.dims.clone(), values: values.collect(), integer }
+    KnownTensor { dims: data.dims.clone(), values: values.collect(), integer }
 }
 
-fn arithmetic(op: &str, a: &Constant, b: &Constant) -> Option<Constant> {
+fn arithmetic(op: &str, a: &KnownTensor, b: &KnownTensor) -> Option<KnownTensor> {
     let function = binary(op)?;
     let target = broadcast(&a.dims, &b.dims)?;
-    let [a, b] = [expanded(a, &target)?, expanded(b, &target)?];
+    let [a, b] = [expand_constant(a, &target)?, expand_constant(b, &target)?];
     let integer = a.integer && b.integer;
-    let exact = |value: Number| if integer && op == "Div" { value.map(f64::trunc) } else { value };
+    let exact = |value: BatchNumber| if integer && op == "Div" { value.map(f64::trunc) } else { value };
     let values = a.values.iter().zip(&b.values).map(|(&a, &b)| exact(function(a, b))).collect();
-    Some(Constant { dims: a.dims, values, integer })
+    Some(KnownTensor { dims: a.dims, values, integer })
 }

@@ -10,23 +10,23 @@ const MAX_DEPTH: usize = 64;
 const MAX_NODES: usize = 1 << 20;
 
 /// A function's domain, name and overload.
-type Key<'a> = (&'a str, &'a str, &'a str);
+type FunctionKey<'a> = (&'a str, &'a str, &'a str);
 
-type Names<'a> = HashSet<&'a str>;
+type NameSet<'a> = HashSet<&'a str>;
 
 /// The graph with all calls of the model's own functions inlined.
 ///
 /// # Errors
 /// One clause, if a function calls itself, or if functions are nested too deep or make too many nodes or calls.
-pub(super) fn inlined(model: &ModelProto, graph: GraphProto) -> Result<GraphProto, String> {
+pub(super) fn inline_functions(model: &ModelProto, graph: GraphProto) -> Result<GraphProto, String> {
     if model.functions.is_empty() {
         return Ok(graph);
     }
     let functions = model.functions.iter().map(|function| (key(function), function)).collect();
-    Inliner { functions, calls: 0, open: Vec::new(), graphs: 0, nodes: Vec::new(), made: 0 }.graph(graph)
+    FunctionInliner { functions, calls: 0, open: Vec::new(), graphs: 0, nodes: Vec::new(), made: 0 }.graph(graph)
 }
 
-fn key(function: &FunctionProto) -> Key<'_> {
+fn key(function: &FunctionProto) -> FunctionKey<'_> {
     (domain(function.domain()), function.name(), function.overload())
 }
 
@@ -35,11 +35,11 @@ fn domain(name: &str) -> &str {
     if name == "ai.onnx" { "" } else { name }
 }
 
-struct Inliner<'a> {
-    functions: HashMap<Key<'a>, &'a FunctionProto>,
+struct FunctionInliner<'a> {
+    functions: HashMap<FunctionKey<'a>, &'a FunctionProto>,
     calls: usize,
     /// The functions being inlined, the outermost first.
-    open: Vec<Key<'a>>,
+    open: Vec<FunctionKey<'a>>,
     /// Number of graphs being processed, each nested in the one before.
     graphs: usize,
     /// The nodes of the innermost graph so far.
@@ -47,7 +47,7 @@ struct Inliner<'a> {
     made: usize,
 }
 
-impl Inliner<'_> {
+impl FunctionInliner<'_> {
     fn graph(&mut self, graph: GraphProto) -> Result<GraphProto, String> {
         let around = std::mem::take(&mut self.nodes);
         self.graphs += 1;
@@ -78,22 +78,22 @@ impl Inliner<'_> {
         }
         self.calls += 1;
         self.open.push(key);
-        let call = Call { function, node: &node, number: self.calls };
-        function.node.iter().try_for_each(|body| self.add(call.renamed(body, &Names::new())))?;
+        let call = FunctionCall { function, node: &node, number: self.calls };
+        function.node.iter().try_for_each(|body| self.add(call.rename_node(body, &NameSet::new())))?;
         self.open.pop();
         Ok(())
     }
 }
 
-struct Call<'a> {
+struct FunctionCall<'a> {
     function: &'a FunctionProto,
     node: &'a NodeProto,
     number: usize,
 }
 
-impl Call<'_> {
+impl FunctionCall<'_> {
     /// A node of the function with the names and attributes of this call, unless the graphs around it define these names.
-    fn renamed(&self, node: &NodeProto, given: &Names) -> NodeProto {
+    fn rename_node(&self, node: &NodeProto, given: &NameSet) -> NodeProto {
         let attribute = node.attribute.iter().filter_map(|attribute| self.attribute(attribute, given)).collect();
         let name = match node.name() {
             "" => None,
@@ -104,7 +104,7 @@ impl Call<'_> {
     }
 
     /// The name outside the function of one of its values.
-    fn value(&self, name: &str, given: &Names) -> String {
+    fn value(&self, name: &str, given: &NameSet) -> String {
         if name.is_empty() {
             return String::new();
         }
@@ -121,7 +121,7 @@ impl Call<'_> {
     }
 
     /// An attribute; a reference is replaced by the call's attribute, or by the function's default.
-    fn attribute(&self, attribute: &AttributeProto, given: &Names) -> Option<AttributeProto> {
+    fn attribute(&self, attribute: &AttributeProto, given: &NameSet) -> Option<AttributeProto> {
         let inner = attribute.g.as_ref().map(|graph| Box::new(self.graph(graph, given)));
         let Some(referred) = attribute.ref_attr_name.as_deref().filter(|name| !name.is_empty()) else {
             return Some(AttributeProto { g: inner, ..attribute.clone() });
@@ -131,18 +131,18 @@ impl Call<'_> {
         Some(AttributeProto { name: attribute.name.clone(), ..known.clone() })
     }
 
-    fn graph(&self, graph: &GraphProto, around: &Names) -> GraphProto {
+    fn graph(&self, graph: &GraphProto, around: &NameSet) -> GraphProto {
         let made = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
         let held = graph.initializer.iter().map(|tensor| tensor.name());
         let own = made.chain(held).chain(graph.input.iter().map(|input| input.name()));
-        let given: Names = around.iter().copied().chain(own).collect();
+        let given: NameSet = around.iter().copied().chain(own).collect();
         let value = |name: &str| Some(self.value(name, &given));
         let values = |all: &[ValueInfoProto]| {
             all.iter().map(|one| ValueInfoProto { name: value(one.name()), ..one.clone() }).collect()
         };
         let tensor = |one: &TensorProto| TensorProto { name: value(one.name()), ..one.clone() };
         GraphProto {
-            node: graph.node.iter().map(|node| self.renamed(node, &given)).collect(),
+            node: graph.node.iter().map(|node| self.rename_node(node, &given)).collect(),
             initializer: graph.initializer.iter().map(tensor).collect(),
             input: values(&graph.input),
             output: values(&graph.output),

@@ -7,19 +7,19 @@ mod lookup;
 mod product;
 mod spatial;
 
-use super::call::{Call, axis};
-use super::number::{Dims, Number, product};
+use super::call::{NodeCall, axis};
+use super::number::{BatchNumber, TensorDims, product};
 use super::operator_names;
 use super::rearrange;
 
 /// The shapes of all outputs of a call with these input shapes (`None`: left out, or unknown).
 ///
 /// `None` if the rule needs unknown values, or if there is no such operator.
-pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
-    ruled(call, inputs).filter(|shapes| shapes.iter().flatten().all(|dim| dim.is_length()))
+pub(super) fn outputs(call: &NodeCall, inputs: &[Option<TensorDims>]) -> Option<Vec<TensorDims>> {
+    infer_by_rule(call, inputs).filter(|shapes| shapes.iter().flatten().all(|dim| dim.is_length()))
 }
 
-fn ruled(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
+fn infer_by_rule(call: &NodeCall, inputs: &[Option<TensorDims>]) -> Option<Vec<TensorDims>> {
     let first = || inputs.first().cloned().flatten();
     let operator = call.node.op_type();
     Some(match operator {
@@ -28,9 +28,9 @@ fn ruled(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
             std::iter::once(first()?).chain(std::iter::repeat_n(statistics, 4)).collect()
         }
         "ArgMax" | "ArgMin" => vec![without(&first()?, &[call.int("axis").unwrap_or(0)], keeps_axes(call))?],
-        "Concat" => vec![joined(call, inputs)?],
-        "Split" => split(call, &first()?)?,
-        "Slice" => vec![sliced(call, first()?)?],
+        "Concat" => vec![concatenated_dims(call, inputs)?],
+        "Split" => split_dims(call, &first()?)?,
+        "Slice" => vec![sliced_dims(call, first()?)?],
         "Reshape" | "Squeeze" | "Unsqueeze" => vec![rearrange::view(call, &first()?)?],
         "Flatten" => {
             let dims = first()?;
@@ -48,7 +48,7 @@ fn ruled(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
         }
         "Shape" => vec![vec![first()?.len().into()]],
         "Size" => vec![vec![]],
-        "Range" => vec![vec![counted(call)?]],
+        "Range" => vec![vec![range_length(call)?]],
         "ConstantOfShape" => vec![call.constant(0)?.values.clone()],
         "Gather" | "GatherElements" | "GatherND" | "OneHot" | "TopK" => lookup::outputs(call, inputs)?,
         "MatMul" | "Gemm" | "Einsum" | "LSTM" | "GRU" | "RNN" => product::outputs(call, inputs)?,
@@ -56,17 +56,17 @@ fn ruled(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
         _ if is_broadcast(operator) => {
             vec![inputs.iter().try_fold(vec![], |all, dims| broadcast(&all, dims.as_ref()?))?]
         }
-        _ if operator.starts_with("Reduce") => vec![reduced(call, &first()?)?],
+        _ if operator.starts_with("Reduce") => vec![reduced_dims(call, &first()?)?],
         _ => vec![spatial::output(call, inputs)?],
     })
 }
 
-pub(super) fn terms(call: &Call, operands: &[Dims; 2]) -> Option<Dims> {
+pub(super) fn terms(call: &NodeCall, operands: &[TensorDims; 2]) -> Option<TensorDims> {
     product::lengths(call.text("equation"), operands)
 }
 
-fn counted(call: &Call) -> Option<Number> {
-    let number = |place| -> Option<Number> { call.constant(place)?.values.first().copied() };
+fn range_length(call: &NodeCall) -> Option<BatchNumber> {
+    let number = |place| -> Option<BatchNumber> { call.constant(place)?.values.first().copied() };
     Some(((number(1)? - number(0)?) / number(2)?).map(f64::ceil))
 }
 
@@ -95,11 +95,11 @@ pub(super) fn broadcast<D: Copy + PartialEq + From<u8>>(a: &[D], b: &[D]) -> Opt
     (0..rank).map(stretched).collect()
 }
 
-fn keeps_axes(call: &Call) -> bool {
+fn keeps_axes(call: &NodeCall) -> bool {
     call.int("keepdims").unwrap_or(1) != 0
 }
 
-fn reduced(call: &Call, dims: &[Number]) -> Option<Dims> {
+fn reduced_dims(call: &NodeCall, dims: &[BatchNumber]) -> Option<TensorDims> {
     let axes = match call.integers("axes", 1) {
         Some(axes) if !axes.is_empty() => axes,
         None if !call.is_absent(1) => return None,
@@ -110,7 +110,7 @@ fn reduced(call: &Call, dims: &[Number]) -> Option<Dims> {
 }
 
 /// The dimensions without some axes, or with a length of 1 in their place.
-fn without(dims: &[Number], axes: &[i64], keep: bool) -> Option<Dims> {
+fn without(dims: &[BatchNumber], axes: &[i64], keep: bool) -> Option<TensorDims> {
     let axes: Vec<usize> = axes.iter().map(|&one| axis(one, dims.len()).ok()).collect::<Option<_>>()?;
     let left = dims.iter().enumerate().filter_map(|(at, &dim)| match axes.contains(&at) {
         true => keep.then_some(1.into()),
@@ -119,15 +119,15 @@ fn without(dims: &[Number], axes: &[i64], keep: bool) -> Option<Dims> {
     Some(left.collect())
 }
 
-fn joined(call: &Call, inputs: &[Option<Dims>]) -> Option<Dims> {
-    let parts: Vec<&Dims> = inputs.iter().map(Option::as_ref).collect::<Option<_>>()?;
+fn concatenated_dims(call: &NodeCall, inputs: &[Option<TensorDims>]) -> Option<TensorDims> {
+    let parts: Vec<&TensorDims> = inputs.iter().map(Option::as_ref).collect::<Option<_>>()?;
     let mut dims = (*parts.first()?).clone();
     let along = axis(call.int("axis")?, dims.len()).ok()?;
-    dims[along] = parts.iter().try_fold(Number::from(0), |sum, part| Some(sum + *part.get(along)?))?;
+    dims[along] = parts.iter().try_fold(BatchNumber::from(0), |sum, part| Some(sum + *part.get(along)?))?;
     Some(dims)
 }
 
-fn split(call: &Call, dims: &[Number]) -> Option<Vec<Dims>> {
+fn split_dims(call: &NodeCall, dims: &[BatchNumber]) -> Option<Vec<TensorDims>> {
     let along = axis(call.int("axis").unwrap_or(0), dims.len()).ok()?;
     let parts = call.node.output.len();
     let lengths = match call.numbers("split", 1) {
@@ -146,7 +146,7 @@ fn split(call: &Call, dims: &[Number]) -> Option<Vec<Dims>> {
     Some(lengths.into_iter().map(part).collect())
 }
 
-fn sliced(call: &Call, mut dims: Dims) -> Option<Dims> {
+fn sliced_dims(call: &NodeCall, mut dims: TensorDims) -> Option<TensorDims> {
     for cut in rearrange::cuts(call).ok()? {
         let along = axis(cut.axis, dims.len()).ok()?;
         dims[along] = rearrange::span(&cut, dims[along])?.1;

@@ -1,15 +1,16 @@
 //! What the code of a module may keep for backward otherwise than its file shows: expressions that exporters merge, gated units,
 //! activations in place, results in a list and in variables.
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::notes;
 use super::schema::NodeProto;
-use super::translate::Translation;
+use super::translate::GraphTranslation;
 use super::value::{Feature, Value};
-use super::warning::Unsure;
+use super::warning::UnsureReason;
 use hashbrown::HashMap;
 use perf4sight_network::{
-    Activation, Binary, Keeping, Nature, Needs, Network, Node, NodeId, Op, Reduction, Runs, Storage,
+    Activation, BackwardNeeds, BinaryFunction, KeptReading, Network, Node, NodeId, Op, OperationNature, PytorchRun,
+    ReductionKind, ResultStorage,
 };
 use std::borrow::Cow;
 
@@ -24,7 +25,7 @@ const LIST: usize = 3;
 
 /// The results that may have been computed several times: exporters merge equal expressions of one module (`_jit_pass_cse`).
 #[derive(Debug, Default)]
-pub(super) struct Expressions<'a> {
+pub(super) struct SharedExpressions<'a> {
     /// The module of the node that makes a value.
     makers: HashMap<&'a str, &'a str>,
     /// The nodes of the same module that read it, so far.
@@ -33,8 +34,8 @@ pub(super) struct Expressions<'a> {
     restored: HashMap<&'a str, Feature>,
 }
 
-impl<'a> Expressions<'a> {
-    pub fn made(&mut self, node: &'a NodeProto) {
+impl<'a> SharedExpressions<'a> {
+    pub fn record_made(&mut self, node: &'a NodeProto) {
         if let Some(module) = module(node) {
             self.makers.extend(node.output.iter().map(|output| (&**output, module)));
         }
@@ -59,7 +60,7 @@ fn module(node: &NodeProto) -> Option<&str> {
     node.name().strip_prefix('/').map(|name| name.rsplit_once('/').map_or("", |(module, _)| module))
 }
 
-impl<'a> Translation<'a> {
+impl<'a> GraphTranslation<'a> {
     /// The operands of a node, in the reading that keeps most with expressions computed as often as they are read in their module.
     pub fn computed_again(&mut self, node: &'a NodeProto, mut operands: Vec<Value>) -> Vec<Value> {
         // The shape of a tensor is no reading of it.
@@ -76,7 +77,7 @@ impl<'a> Translation<'a> {
 
     /// The operands of a node, those without a gradient that its program detached: the default exporter names them in its notes and leaves the operation out. The older
     /// one does not tell.
-    pub fn detached(&mut self, node: &'a NodeProto, mut operands: Vec<Value>) -> Vec<Value> {
+    pub fn detached_operands(&mut self, node: &'a NodeProto, mut operands: Vec<Value>) -> Vec<Value> {
         if self.ours || node.op_type() == "Shape" {
             return operands;
         }
@@ -99,7 +100,7 @@ impl<'a> Translation<'a> {
         }
         let shape = self.builder.shape(feature.id).clone();
         let id = self.builder.insert(&self.free(noted), Op::Reshape(shape), &[feature.id]).ok()?;
-        self.builder.set_runs(id, Runs::Detached);
+        self.builder.set_runs(id, PytorchRun::Detached);
         let detached = Feature { id, ..feature };
         self.expressions.restored.insert(noted, detached);
         Some(detached)
@@ -108,21 +109,21 @@ impl<'a> Translation<'a> {
     /// What a node reads in PyTorch: by the notes of the default exporter, else perhaps a result of its own.
     fn own_copy(&mut self, node: &'a NodeProto, place: usize, feature: Feature) -> Feature {
         if self.exporter.has_notes() {
-            return self.restored(node, place, feature).unwrap_or(feature);
+            return self.restored_result(node, place, feature).unwrap_or(feature);
         }
         if !self.expressions.is_read_again(node, &node.input[place]) {
             return feature;
         }
-        self.noticed.unsure(Unsure::Merged);
-        let copy = if self.keeping == Keeping::Most { self.copy_of(feature) } else { None };
+        self.noticed.unsure(UnsureReason::Merged);
+        let copy = if self.keeping == KeptReading::Most { self.copy_of(feature) } else { None };
         copy.unwrap_or(feature)
     }
 
     /// The result that a note names, `sub_1`, where the file has only `sub`, with which the exporter merged it.
-    fn restored(&mut self, node: &'a NodeProto, place: usize, feature: Feature) -> Option<Feature> {
+    fn restored_result(&mut self, node: &'a NodeProto, place: usize, feature: Feature) -> Option<Feature> {
         let noted = notes::arguments(node).get(place)?.strip_prefix('%')?;
         let name = &node.input[place];
-        if noted == name || unnumbered(noted) != unnumbered(name) || self.values.get(noted).is_some() {
+        if noted == name || without_number(noted) != without_number(name) || self.values.get(noted).is_some() {
             return None;
         }
         if let Some(known) = self.expressions.restored.get(noted) {
@@ -141,32 +142,32 @@ impl<'a> Translation<'a> {
 
     /// Makes the sigmoid of a gated linear unit a part of it, where the unit is PyTorch's `glu`, which keeps its input alone
     /// (tools/autograd/derivatives.yaml); without a note it may be.
-    pub fn join_gate(&mut self, call: &Call, binary: Binary, [value, gate]: [Feature; 2]) {
-        if self.ours || binary != Binary::Mul || !self.is_gated(value.id, gate.id) {
+    pub fn join_gate(&mut self, call: &NodeCall, binary: BinaryFunction, [value, gate]: [Feature; 2]) {
+        if self.ours || binary != BinaryFunction::Mul || !self.is_gated(value.id, gate.id) {
             return;
         }
         let operation = notes::operation(call.node);
         let is_open = operation.is_empty();
         if is_open {
-            self.noticed.unsure(Unsure::Gate);
+            self.noticed.unsure(UnsureReason::Gate);
         }
-        if operation.contains("glu") || is_open && self.keeping == Keeping::Least {
-            self.builder.set_runs(gate.id, Runs::WithReader);
+        if operation.contains("glu") || is_open && self.keeping == KeptReading::Least {
+            self.builder.set_runs(gate.id, PytorchRun::WithReader);
         }
     }
 
     /// Marks a maximum whose place PyTorch keeps in place of what it reads (`max` of one axis); without a note it may.
-    pub fn keep_places(&mut self, call: &Call, node: NodeId, axes: usize) {
+    pub fn keep_places(&mut self, call: &NodeCall, node: NodeId, axes: usize) {
         let operation = notes::operation(call.node);
         let is_open = operation.is_empty() && axes == 1;
         if self.ours || !(is_open || operation.ends_with(".dim")) {
             return;
         }
         if is_open {
-            self.noticed.unsure(Unsure::Places);
+            self.noticed.unsure(UnsureReason::Places);
         }
-        if !is_open || self.keeping != Keeping::Most {
-            self.builder.set_runs(node, Runs::WithPlaces);
+        if !is_open || self.keeping != KeptReading::Most {
+            self.builder.set_runs(node, PytorchRun::WithPlaces);
         }
     }
 
@@ -176,15 +177,15 @@ impl<'a> Translation<'a> {
         if self.ours || added.is_empty() || !notes::is_in_function(node) {
             return;
         }
-        self.noticed.unsure(Unsure::Function);
-        if self.keeping == Keeping::Least {
-            self.builder.set_runs_from(first, Runs::InFunction);
+        self.noticed.unsure(UnsureReason::Function);
+        if self.keeping == KeptReading::Least {
+            self.builder.set_runs_from(first, PytorchRun::InFunction);
         }
     }
 
     /// Makes the sigmoid behind a logarithm a part of it, where both are PyTorch's `logsigmoid`, which keeps its input and a tensor as large
     /// (`log_sigmoid_forward`); without a note they may be.
-    pub fn join_sigmoid(&mut self, call: &Call, read: NodeId) {
+    pub fn join_sigmoid(&mut self, call: &NodeCall, read: NodeId) {
         let is_sigmoid = matches!(self.builder.node(read).op, Op::Activation(Activation::Sigmoid));
         let is_alone = call.node.input.first().is_some_and(|name| self.values.is_read_once(name));
         let operation = notes::operation(call.node);
@@ -192,17 +193,17 @@ impl<'a> Translation<'a> {
             return;
         }
         if operation.is_empty() {
-            self.noticed.unsure(Unsure::LogSigmoid);
+            self.noticed.unsure(UnsureReason::LogSigmoid);
         }
-        if !operation.is_empty() || self.keeping != Keeping::Least {
-            self.builder.set_runs(read, Runs::WithReader);
+        if !operation.is_empty() || self.keeping != KeptReading::Least {
+            self.builder.set_runs(read, PytorchRun::WithReader);
         }
     }
 
     /// Marks the nodes from `first` on where a note tells that they are steps of PyTorch's `var`.
     pub fn keep_input_of_variance(&mut self, node: &NodeProto, first: usize) {
         if !self.ours && VARIANCES.iter().any(|operator| notes::operation(node).starts_with(operator)) {
-            self.builder.set_runs_from(first, Runs::Variance);
+            self.builder.set_runs_from(first, PytorchRun::Variance);
         }
     }
 
@@ -220,9 +221,9 @@ impl<'a> Translation<'a> {
             if [reads[differences.index()], reads[squares.index()]] != [2, 1] {
                 continue;
             }
-            self.noticed.unsure(Unsure::Variance);
-            if self.keeping != Keeping::Most {
-                steps[1..].iter().for_each(|step| self.builder.set_runs(*step, Runs::Variance));
+            self.noticed.unsure(UnsureReason::Variance);
+            if self.keeping != KeptReading::Most {
+                steps[1..].iter().for_each(|step| self.builder.set_runs(*step, PytorchRun::Variance));
             }
         }
     }
@@ -233,11 +234,11 @@ impl<'a> Translation<'a> {
             let op = self.parts(id).0;
             // Over the samples of a batch.
             let is_over_samples = matches!(op, Op::Unknown(unknown) if unknown.op_type == "ReduceMean");
-            matches!(op, Op::Reduce { reduction: Reduction::Mean, .. }) || is_over_samples
+            matches!(op, Op::Reduce { reduction: ReductionKind::Mean, .. }) || is_over_samples
         };
         let [squares] = self.parts(of_squares).1 else { return None };
-        let (Op::Binary(Binary::Mul), [differences, again]) = self.parts(*squares) else { return None };
-        let (Op::Binary(Binary::Sub), [read, mean]) = self.parts(*differences) else { return None };
+        let (Op::Binary(BinaryFunction::Mul), [differences, again]) = self.parts(*squares) else { return None };
+        let (Op::Binary(BinaryFunction::Sub), [read, mean]) = self.parts(*differences) else { return None };
         // Of the samples of a batch, it is seen without an axis for them.
         let mean = if let (Op::Flatten | Op::Reshape(_), [seen]) = self.parts(*mean) { *seen } else { *mean };
         let is_variance = differences == again && is_mean(of_squares) && is_mean(mean);
@@ -259,7 +260,7 @@ impl<'a> Translation<'a> {
 }
 
 /// The name of an operation without its number: `sub` of `sub_1`.
-fn unnumbered(name: &str) -> &str {
+fn without_number(name: &str) -> &str {
     let numbered = name.rsplit_once('_').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
     numbered.map_or(name, |(name, _)| name)
 }
@@ -275,19 +276,19 @@ fn is_expression(node: &Node) -> bool {
 
 /// Whether it has recurrent layers, whose memory is known of some sizes.
 pub(super) fn has_recurrent(network: &Network) -> bool {
-    network.nodes().iter().any(|node| matches!(network.facts(node).nature, Nature::Recurrent(_)))
+    network.nodes().iter().any(|node| matches!(network.facts(node).nature, OperationNature::Recurrent(_)))
 }
 
 /// What is open in a network as a whole.
-pub(super) fn unsure(network: &Network) -> Vec<Unsure> {
+pub(super) fn unsure(network: &Network) -> Vec<UnsureReason> {
     let count = |overwrites: Vec<bool>| overwrites.into_iter().filter(|yes| *yes).count();
-    let in_place = count(network.clone().as_keeping(Keeping::Least).in_place()) - count(network.in_place());
-    let uses = network.uses();
+    let in_place = count(network.clone().as_keeping(KeptReading::Least).in_place()) - count(network.in_place());
+    let uses = network.use_counts();
     let is_kept_by_list = |id: &NodeId| {
         let facts = network.facts(network.node(*id));
-        let is_kept = matches!(facts.needs, Needs::Result | Needs::All);
-        let is_own = matches!(facts.storage, Storage::Own | Storage::Needed);
-        uses[id.index()] == 1 && is_own && !is_kept && facts.nature != Nature::Dropout
+        let is_kept = matches!(facts.needs, BackwardNeeds::Result | BackwardNeeds::All);
+        let is_own = matches!(facts.storage, ResultStorage::Own | ResultStorage::Needed);
+        uses[id.index()] == 1 && is_own && !is_kept && facts.nature != OperationNature::Dropout
     };
     let size = |id: &NodeId| network.node(*id).shape.elements();
     let all: u64 = network.nodes().iter().map(|node| node.shape.elements()).sum();
@@ -295,15 +296,15 @@ pub(super) fn unsure(network: &Network) -> Vec<Unsure> {
     let kept = |node: &Node| node.inputs.iter().filter(|id| is_kept_by_list(id)).map(size).sum::<u64>();
     let kept: Vec<u64> = network.nodes().iter().filter(is_list).map(kept).filter(|kept| *kept > 0).collect();
     let lists = if SMALL * kept.iter().sum::<u64>() < all { 0 } else { kept.len() };
-    std::iter::repeat_n(Unsure::InPlace, in_place).chain(std::iter::repeat_n(Unsure::List, lists)).collect()
+    std::iter::repeat_n(UnsureReason::InPlace, in_place).chain(std::iter::repeat_n(UnsureReason::List, lists)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use crate::tests::{Draft, with};
-    use perf4sight_network::{Activation, Binary, Keeping, Network, Op, Runs};
+    use perf4sight_network::{Activation, BinaryFunction, KeptReading, Network, Op, PytorchRun};
 
-    fn reading(draft: Draft, keeping: Keeping) -> Network {
+    fn reading(draft: Draft, keeping: KeptReading) -> Network {
         let loaded = draft.output("y").load();
         assert!(!loaded.warnings.is_empty());
         let others = loaded.network.other_readings();
@@ -325,10 +326,11 @@ mod tests {
             let draft = Draft::new().node("Softplus", &["x"], "a", vec![]).node("Tanh", &["a"], "b", vec![]);
             draft.node("Mul", &["x", "b"], "y", vec![])
         };
-        let most = reading(mish(), Keeping::Most);
-        let steps = [Op::Activation(Activation::Softplus), Op::Activation(Activation::Tanh), Op::Binary(Binary::Mul)];
+        let most = reading(mish(), KeptReading::Most);
+        let steps =
+            [Op::Activation(Activation::Softplus), Op::Activation(Activation::Tanh), Op::Binary(BinaryFunction::Mul)];
         assert_eq!(most.nodes()[1..].iter().map(|node| node.op.clone()).collect::<Vec<_>>(), steps);
-        let least = reading(mish(), Keeping::Least);
+        let least = reading(mish(), KeptReading::Least);
         assert_eq!(least.nodes()[1].op, Op::Activation(Activation::Mish));
     }
 
@@ -344,9 +346,9 @@ mod tests {
             "y",
             vec![],
         );
-        let difference = Op::Binary(Binary::Sub);
+        let difference = Op::Binary(BinaryFunction::Sub);
         assert_eq!(count(&norm.clone().output("y").load().network, &difference), 1);
-        assert_eq!(count(&reading(norm, Keeping::Most), &difference), 2);
+        assert_eq!(count(&reading(norm, KeptReading::Most), &difference), 2);
         // A residual sum is read by a module within.
         let draft = Draft::new().node("Abs", &["x"], "/block/Abs", vec![]).node(
             "Exp",
@@ -362,7 +364,7 @@ mod tests {
         );
     }
 
-    fn runs(network: &Network, kind: Runs) -> usize {
+    fn runs(network: &Network, kind: PytorchRun) -> usize {
         network.nodes().iter().filter(|node| node.runs == kind).count()
     }
 
@@ -376,11 +378,11 @@ mod tests {
         let draft = draft.node("Mul", &["difference", "difference"], "square", vec![]);
         let variance = || mean(draft.clone(), "square", "y");
         let loaded = variance().output("y").load();
-        assert_eq!(runs(&loaded.network, Runs::Variance), 4);
-        assert_eq!(runs(&reading(variance(), Keeping::Most), Runs::Variance), 0);
+        assert_eq!(runs(&loaded.network, PytorchRun::Variance), 4);
+        assert_eq!(runs(&reading(variance(), KeptReading::Most), PytorchRun::Variance), 0);
         // A program that goes on with the difference computed it itself.
         let norm = mean(draft.clone(), "square", "variance").node("Div", &["difference", "variance"], "y", vec![]);
-        assert_eq!(runs(&norm.output("y").load().network, Runs::Variance), 0);
+        assert_eq!(runs(&norm.output("y").load().network, PytorchRun::Variance), 0);
     }
 
     /// `F.logsigmoid` keeps its input and a buffer (log_sigmoid: self, buffer), `torch.log(torch.sigmoid(x))` the sigmoid.
@@ -390,13 +392,13 @@ mod tests {
             let draft = Draft::new().node("Sigmoid", &["x"], "sigmoid", vec![]);
             draft.node("Log", &["sigmoid"], "y", vec![])
         };
-        assert_eq!(runs(&steps().output("y").load().network, Runs::WithReader), 1);
-        assert_eq!(runs(&reading(steps(), Keeping::Least), Runs::WithReader), 0);
+        assert_eq!(runs(&steps().output("y").load().network, PytorchRun::WithReader), 1);
+        assert_eq!(runs(&reading(steps(), KeptReading::Least), PytorchRun::WithReader), 0);
         let noted = |operator: &str| {
             let note = format!("%one : call_function[target=torch.ops.aten.{operator}.default](args = (%x,))");
             steps().noted("pkg.torch.onnx.fx_node", &note).output("y").load()
         };
-        assert_eq!(["log_sigmoid", "log"].map(|one| runs(&noted(one).network, Runs::WithReader)), [1, 0]);
+        assert_eq!(["log_sigmoid", "log"].map(|one| runs(&noted(one).network, PytorchRun::WithReader)), [1, 0]);
         assert!(noted("log_sigmoid").network.other_readings().is_empty());
     }
 
@@ -405,8 +407,8 @@ mod tests {
     fn a_gated_unit_may_be_one_operator() {
         let draft = halves(Draft::new()).node("Sigmoid", &["gate"], "opened", vec![]);
         let unit = || draft.clone().node("Mul", &["value", "opened"], "y", vec![]);
-        let joined = |network: &Network| network.nodes().iter().any(|node| node.runs == Runs::WithReader);
-        assert_eq!([Keeping::Least, Keeping::Most].map(|one| joined(&reading(unit(), one))), [true, false]);
+        let joined = |network: &Network| network.nodes().iter().any(|node| node.runs == PytorchRun::WithReader);
+        assert_eq!([KeptReading::Least, KeptReading::Most].map(|one| joined(&reading(unit(), one))), [true, false]);
         let noted = unit()
             .noted("pkg.torch.onnx.fx_node", "%glu : call_function[target=torch.ops.aten.glu.default](args = (%x, 2))");
         let noted = noted.output("y").load();
@@ -465,7 +467,10 @@ mod tests {
     fn an_activation_may_overwrite_its_input() {
         let draft = Draft::new().weight("c", [4, 3, 3, 3]).node("Conv", &["x", "c"], "conv", vec![]);
         let leaky = || draft.clone().node("LeakyRelu", &["conv"], "y", vec![]);
-        assert_eq!([Keeping::Least, Keeping::Most].map(|one| reading(leaky(), one).in_place()[2]), [true, false]);
+        assert_eq!(
+            [KeptReading::Least, KeptReading::Most].map(|one| reading(leaky(), one).in_place()[2]),
+            [true, false]
+        );
     }
 
     /// `a = abs(x); b = exp(a); return neg(b)`: the file does not record that a has a name, but in which module each ran.

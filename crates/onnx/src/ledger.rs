@@ -5,15 +5,15 @@
 //! (`slice_backward`). If the part consists of whole rows, reading it becomes a lookup. Otherwise the rest is not counted, and a
 //! warning reports it. The rest of a buffer, such as sinusoidal positions, stays in memory as well.
 
-use super::number::Number;
-use super::value::{Held, Weight, elements};
+use super::number::BatchNumber;
+use super::value::{HeldTensor, WeightTensor, elements};
 use super::warning::{PartlyRead, Warning};
 use hashbrown::HashMap;
 use perf4sight_network::{Embedding, NetworkBuilder, NodeId, Op, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-pub(super) struct Filters {
+pub(super) struct LayerFilters {
     pub tensor: String,
     /// The axis along which the filters are stored.
     pub axis: usize,
@@ -21,25 +21,25 @@ pub(super) struct Filters {
 
 /// Which parameters and buffers of a file the operations read.
 #[derive(Default)]
-pub(super) struct Ledger {
+pub(super) struct ParameterLedger {
     owners: HashMap<String, NodeId>,
     biases: HashMap<NodeId, Rc<str>>,
     counted: HashMap<Rc<str>, u64>,
-    filters: BTreeMap<String, Filters>,
+    filters: BTreeMap<String, LayerFilters>,
     tables: HashMap<(Rc<str>, Shape), NodeId>,
-    held: BTreeMap<Rc<str>, Holding>,
-    partial: BTreeMap<Rc<str>, Partial>,
+    held: BTreeMap<Rc<str>, BufferHolding>,
+    partial: BTreeMap<Rc<str>, PartlyReadParameter>,
     read_twice: BTreeSet<String>,
     read_in_parts: BTreeMap<String, BTreeSet<String>>,
 }
 
-struct Holding {
+struct BufferHolding {
     elements: u64,
     seen: u64,
 }
 
 /// A parameter that belongs to no layer, and of which operations read parts.
-struct Partial {
+struct PartlyReadParameter {
     stored: Rc<str>,
     /// The index of its last axis.
     last: usize,
@@ -48,13 +48,13 @@ struct Partial {
     readers: Vec<(NodeId, Option<Embedding>)>,
 }
 
-impl Ledger {
+impl ParameterLedger {
     pub fn owner(&self, tensor: &str) -> Option<NodeId> {
         self.owners.get(tensor).copied()
     }
 
     /// Records the owner of a tensor, unless it already has one.
-    pub fn own(&mut self, tensor: impl Into<String>, node: NodeId) {
+    pub fn set_owner(&mut self, tensor: impl Into<String>, node: NodeId) {
         self.owners.entry(tensor.into()).or_insert(node);
     }
 
@@ -75,27 +75,27 @@ impl Ledger {
     }
 
     pub fn set_filters(&mut self, layer: &str, tensor: &str, axis: usize) {
-        self.filters.insert(layer.to_string(), Filters { tensor: tensor.to_string(), axis });
+        self.filters.insert(layer.to_string(), LayerFilters { tensor: tensor.to_string(), axis });
     }
 
     /// Where the filters of layers are stored, by layer name.
-    pub fn into_filters(self) -> BTreeMap<String, Filters> {
+    pub fn into_filters(self) -> BTreeMap<String, LayerFilters> {
         self.filters
     }
 
     /// The node that holds all of a buffer in this shape.
-    pub fn table(&self, buffer: &Held, shape: &Shape) -> Option<NodeId> {
+    pub fn table(&self, buffer: &HeldTensor, shape: &Shape) -> Option<NodeId> {
         self.tables.get(&(buffer.stored.clone(), shape.clone())).copied()
     }
 
-    pub fn set_table(&mut self, buffer: &Held, shape: Shape, node: NodeId) {
+    pub fn set_table(&mut self, buffer: &HeldTensor, shape: Shape, node: NodeId) {
         self.tables.insert((buffer.stored.clone(), shape), node);
     }
 
     /// Records that an operation reads a buffer, and how many of its elements it holds.
-    pub fn hold(&mut self, buffer: &Held, seen: u64) {
+    pub fn record_buffer(&mut self, buffer: &HeldTensor, seen: u64) {
         let holding = self.held.entry(buffer.stored.clone());
-        let holding = holding.or_insert(Holding { elements: buffer.elements, seen: 0 });
+        let holding = holding.or_insert(BufferHolding { elements: buffer.elements, seen: 0 });
         holding.seen += if buffer.is_seen { seen } else { 0 };
     }
 
@@ -118,9 +118,9 @@ impl Ledger {
 
     /// Records that an operation reads a part of a parameter that belongs to no layer. If the part is whole rows of `whole`, it
     /// may become a lookup.
-    pub fn read_part(&mut self, weight: &Weight, node: NodeId, whole: Option<&[Number]>, shape: &Shape) {
+    pub fn read_part(&mut self, weight: &WeightTensor, node: NodeId, whole: Option<&[BatchNumber]>, shape: &Shape) {
         let lookup = whole.and_then(|whole| lookup(whole, &weight.dims, shape));
-        let partial = self.partial.entry(weight.tensor.clone()).or_insert_with(|| Partial {
+        let partial = self.partial.entry(weight.tensor.clone()).or_insert_with(|| PartlyReadParameter {
             stored: weight.stored.clone(),
             last: weight.dims.len().saturating_sub(1),
             elements: weight.elements,
@@ -148,7 +148,7 @@ impl Ledger {
 
     /// Turns all readers of a parameter into lookups, or returns false. The first one owns the table, all of whose elements are
     /// trained.
-    fn look_up(&mut self, partial: &Partial, builder: &mut NetworkBuilder) -> bool {
+    fn look_up(&mut self, partial: &PartlyReadParameter, builder: &mut NetworkBuilder) -> bool {
         let lookups: Option<Vec<_>> = partial.readers.iter().map(|(node, rows)| Some((*node, rows.clone()?))).collect();
         let Some(lookups) = lookups else { return false };
         let owner = lookups[0].0;
@@ -164,8 +164,8 @@ impl Ledger {
 }
 
 /// The lookup that reads this part of a matrix as `shape` for one sample, if it is whole rows; axes of length 1 are ignored.
-fn lookup(whole: &[Number], part: &[Number], shape: &Shape) -> Option<Embedding> {
-    let long = whole.iter().filter(|&&dim| dim != 1).map(|dim| dim.whole()).collect::<Option<Vec<usize>>>()?;
+fn lookup(whole: &[BatchNumber], part: &[BatchNumber], shape: &Shape) -> Option<Embedding> {
+    let long = whole.iter().filter(|&&dim| dim != 1).map(|dim| dim.as_integer()).collect::<Option<Vec<usize>>>()?;
     let (&[rows, width], Some((last, places))) = (long.as_slice(), shape.dims().split_last()) else { return None };
     let read = elements(part).checked_div(width as u64).filter(|read| *read < rows as u64)?;
     let fits = *last == width && part.last().is_some_and(|&last| last == width) && elements(places) == read;

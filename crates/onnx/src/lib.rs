@@ -39,7 +39,7 @@ mod operator_names;
 mod operators;
 mod order;
 mod parameters;
-mod pending;
+mod pending_pattern;
 mod pruned;
 mod reader;
 mod rearrange;
@@ -59,26 +59,26 @@ mod warning;
 mod widths;
 mod write;
 
-pub use dims::{Dims, dims, parse_dim};
+pub use dims::{NamedDims, dims, parse_dim};
 pub use magnitudes::Magnitudes;
-pub use pruned::{Kept, write_pruned};
+pub use pruned::{KeptPositions, write_pruned};
 pub use resized::read_at;
 pub use write::{check_replaced, to_bytes, write, write_over};
 
-use file::File;
-use ledger::Filters;
+use file::OnnxFile;
+use ledger::LayerFilters;
 use perf4sight_base::error;
 use perf4sight_base::error::Error;
 use perf4sight_base::input_file;
-use perf4sight_network::{Keeping, Network, Op, Shape};
-use reader::Seen;
+use perf4sight_network::{KeptReading, Network, Op, Shape};
+use reader::ReadValue;
 use schema::{GraphProto, ModelProto};
-use source::Problem;
+use source::FileProblem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
-use twins::Twins;
-use warning::{Unknown, Warning};
+use twins::EqualParts;
+use warning::{UnknownOperators, Warning};
 
 const OPSETS: std::ops::RangeInclusive<i64> = 7..=27;
 
@@ -102,7 +102,7 @@ const CONTIGUOUS: &str = "Contiguous";
 
 /// A network read from a file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
+pub struct LoadedOnnx {
     /// The network, without weights.
     pub network: Network,
     /// Warnings, one sentence each: folded batch-norm, unknown operations, a newer opset.
@@ -116,18 +116,18 @@ pub struct Loaded {
 /// # Errors
 /// A missing or damaged file, a graph that contradicts itself or whose control flow depends on data, quantised or sparse tensors,
 /// inputs without a common batch or of open sizes, an opset below 7.
-pub fn read(path: impl AsRef<Path>) -> error::Result<Loaded> {
+pub fn read(path: impl AsRef<Path>) -> error::Result<LoadedOnnx> {
     let path = path.as_ref();
-    translated(&open(path)?, path).map(|(loaded, _)| loaded)
+    translate_file(&open(path)?, path).map(|(loaded, _)| loaded)
 }
 
 /// As [`read`], with the sizes in `dims` for dimensions that the file leaves open; the batch stays open in any case.
 ///
 /// # Errors
 /// As [`read`], and if the file has no dimension of such a name.
-pub fn read_sized(path: impl AsRef<Path>, dims: &Dims) -> error::Result<Loaded> {
+pub fn read_sized(path: impl AsRef<Path>, dims: &NamedDims) -> error::Result<LoadedOnnx> {
     let path = path.as_ref();
-    translated(&opened(path, dims)?, path).map(|(loaded, _)| loaded)
+    translate_file(&open_with_dims(path, dims)?, path).map(|(loaded, _)| loaded)
 }
 
 /// The names of the dimensions that a file leaves open, its batch among them.
@@ -138,7 +138,7 @@ pub fn open_dims(path: impl AsRef<Path>) -> error::Result<BTreeSet<String>> {
     open(path.as_ref()).map(|file| file.model.graph.as_ref().map(source::open_names).unwrap_or_default())
 }
 
-fn opened(path: &Path, dims: &Dims) -> error::Result<File> {
+fn open_with_dims(path: &Path, dims: &NamedDims) -> error::Result<OnnxFile> {
     let mut file = open(path)?;
     source::set_dims(&mut file.model, dims).map_err(|problem| Error::usage(problem).file(path))?;
     Ok(file)
@@ -150,14 +150,14 @@ fn opened(path: &Path, dims: &Dims) -> error::Result<File> {
 /// Also when a layer's weights are neither in the file nor in a data file next to it.
 pub fn read_with_magnitudes(
     path: impl AsRef<Path>,
-    dims: &Dims,
+    dims: &NamedDims,
     input: Option<&Shape>,
-) -> error::Result<(Loaded, Magnitudes)> {
+) -> error::Result<(LoadedOnnx, Magnitudes)> {
     let path = path.as_ref();
-    let file = opened(path, dims)?;
+    let file = open_with_dims(path, dims)?;
     let (file, loaded, filters) = match input {
-        Some(input) => resized::resized(file, path, input)?,
-        None => translated(&file, path).map(|(loaded, filters)| (file, loaded, filters))?,
+        Some(input) => resized::resize_file(file, path, input)?,
+        None => translate_file(&file, path).map(|(loaded, filters)| (file, loaded, filters))?,
     };
     let magnitudes = magnitudes::read(path, &file, &loaded.network, &filters)?;
     Ok((loaded, magnitudes))
@@ -167,14 +167,14 @@ pub fn read_with_magnitudes(
 ///
 /// # Errors
 /// As [`read`].
-pub fn from_bytes(name: &str, bytes: &[u8]) -> error::Result<Loaded> {
+pub fn from_bytes(name: &str, bytes: &[u8]) -> error::Result<LoadedOnnx> {
     let path = Path::new(name);
-    translated(&messages(Cursor::new(bytes), bytes.len() as u64, path)?, path).map(|(loaded, _)| loaded)
+    translate_file(&messages(Cursor::new(bytes), bytes.len() as u64, path)?, path).map(|(loaded, _)| loaded)
 }
 
 const READ: &str = "read the network";
 
-fn open(path: &Path) -> error::Result<File> {
+fn open(path: &Path) -> error::Result<OnnxFile> {
     let failed = |cause| Error::io(path, READ, &cause);
     let metadata = std::fs::metadata(path).map_err(failed)?;
     if metadata.is_dir() {
@@ -184,7 +184,7 @@ fn open(path: &Path) -> error::Result<File> {
     messages(input, metadata.len(), path)
 }
 
-fn messages(input: impl Read + Seek, length: u64, path: &Path) -> error::Result<File> {
+fn messages(input: impl Read + Seek, length: u64, path: &Path) -> error::Result<OnnxFile> {
     file::read(input, length).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::InvalidData => Error::input(format!("is not an ONNX file, or a damaged one: {cause}"))
             .file(path)
@@ -197,46 +197,49 @@ fn messages(input: impl Read + Seek, length: u64, path: &Path) -> error::Result<
     })
 }
 
-fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<String, Filters>)> {
-    loaded(file, path).map_err(|problem| in_file(problem, path))
+fn translate_file(file: &OnnxFile, path: &Path) -> error::Result<(LoadedOnnx, BTreeMap<String, LayerFilters>)> {
+    load_graph(file, path).map_err(|problem| in_file(problem, path))
 }
 
-fn in_file((problem, help): Problem, path: &Path) -> Error {
+fn in_file((problem, help): FileProblem, path: &Path) -> Error {
     let error = Error::input(problem).file(path);
     help.into_iter().fold(error, Error::help)
 }
 
 /// Where a file has what its network is made of.
-struct Traced {
+struct TensorOrigins {
     /// Where the filters of layers are stored, by layer name.
-    filters: BTreeMap<String, Filters>,
+    filters: BTreeMap<String, LayerFilters>,
     /// The nodes that make the values of the graph, by the names of values.
-    values: BTreeMap<String, Seen>,
+    values: BTreeMap<String, ReadValue>,
 }
 
 /// Reads a network from the messages of a file; the error does not name the file yet.
-fn loaded(file: &File, path: &Path) -> Result<(Loaded, BTreeMap<String, Filters>), Problem> {
-    traced(file, path).map(|(loaded, traced)| (loaded, traced.filters))
+fn load_graph(file: &OnnxFile, path: &Path) -> Result<(LoadedOnnx, BTreeMap<String, LayerFilters>), FileProblem> {
+    load_with_origins(file, path).map(|(loaded, traced)| (loaded, traced.filters))
 }
 
-fn traced(file: &File, path: &Path) -> Result<(Loaded, Traced), Problem> {
+fn load_with_origins(file: &OnnxFile, path: &Path) -> Result<(LoadedOnnx, TensorOrigins), FileProblem> {
     let name = path.file_stem().map_or("network".into(), |stem| stem.to_string_lossy());
     let opset = opset(&file.model)?;
     let empty = GraphProto::default();
     let graph = file.model.graph.as_ref().unwrap_or(&empty);
-    let read = |keeping: Keeping| reader::read(file, graph, &name, opset, keeping);
-    let mut reading = read(Keeping::Likely)?;
+    let read = |keeping: KeptReading| reader::read(file, graph, &name, opset, keeping);
+    let mut reading = read(KeptReading::Likely)?;
     let folded = evaluation_mode::is_batch_norm_folded(&file.model, graph, &reading);
     let mut others = match reading.leaves_open {
-        true => [Keeping::Least, Keeping::Most].into_iter().filter_map(|one| Some(read(one).ok()?.network)).collect(),
+        true => [KeptReading::Least, KeptReading::Most]
+            .into_iter()
+            .filter_map(|one| Some(read(one).ok()?.network))
+            .collect(),
         // What variables hold is no other network.
-        false if reading.network.may_hold_variables() => vec![reading.network.clone().as_keeping(Keeping::Most)],
+        false if reading.network.may_hold_variables() => vec![reading.network.clone().as_keeping(KeptReading::Most)],
         false => Vec::new(),
     };
     if let Some(twins) = followers(&reading.network) {
-        match others.iter_mut().find(|one| one.keeping() == Keeping::Least) {
+        match others.iter_mut().find(|one| one.keeping() == KeptReading::Least) {
             Some(least) => *least = twins.without_gradient(least),
-            None => others.push(twins.without_gradient(&reading.network).as_keeping(Keeping::Least)),
+            None => others.push(twins.without_gradient(&reading.network).as_keeping(KeptReading::Least)),
         }
     }
     reading.network = reading.network.folded(folded).with_readings(others);
@@ -244,14 +247,17 @@ fn traced(file: &File, path: &Path) -> Result<(Loaded, Traced), Problem> {
     let mut warnings: Vec<Warning> = newer.into_iter().chain(widths::warning(file)).collect();
     warnings.extend(evaluation_mode::warnings(&file.model, graph, &reading));
     warnings.extend(oddities(&reading.network));
-    warnings.extend(checkpointed(graph, &reading.network));
+    warnings.extend(checkpoint_warning(graph, &reading.network));
     warnings.append(&mut reading.warnings);
     warnings.sort();
     let warnings = warnings.iter().map(ToString::to_string).collect();
-    Ok((Loaded { network: reading.network, warnings }, Traced { filters: reading.filters, values: reading.values }))
+    Ok((
+        LoadedOnnx { network: reading.network, warnings },
+        TensorOrigins { filters: reading.filters, values: reading.values },
+    ))
 }
 
-fn opset(model: &ModelProto) -> Result<i64, Problem> {
+fn opset(model: &ModelProto) -> Result<i64, FileProblem> {
     const AGAIN: &str = "export with opset_version=17";
     let standard = model.opset_import.iter().filter(|import| matches!(import.domain(), "" | "ai.onnx"));
     match standard.map(|import| import.version()).max() {
@@ -264,7 +270,7 @@ fn opset(model: &ModelProto) -> Result<i64, Problem> {
 }
 
 /// Equal parts one of which may follow the other; of a module it is known.
-fn followers(network: &Network) -> Option<Twins> {
+fn followers(network: &Network) -> Option<EqualParts> {
     if network.followed().is_some() { None } else { twins::twins(network) }
 }
 
@@ -285,7 +291,7 @@ fn oddities(network: &Network) -> impl Iterator<Item = Warning> {
 }
 
 /// What may have run within a checkpoint, which no file holds; of a module it is known.
-fn checkpointed(graph: &GraphProto, network: &Network) -> Option<Warning> {
+fn checkpoint_warning(graph: &GraphProto, network: &Network) -> Option<Warning> {
     let operations = graph.node.iter().filter(|node| notes::may_be_checkpointed(node)).count();
     (operations > 0 && network.followed().is_none()).then_some(Warning::Checkpointed(operations))
 }
@@ -295,7 +301,7 @@ const BORROWING: [&str; 3] = ["DeformConv", "GRU", "RNN"];
 
 /// A module's own pass does not show what kernels borrow: the graph tells it of the operations that it has.
 fn borrowing(network: &Network) -> Option<Warning> {
-    let unlike = network.followed()?.unlike(network).into_iter();
+    let unlike = network.followed()?.differing_operators(network).into_iter();
     let unlike = unlike.map(|(kind, [run, known])| format!("{kind} ({known} of {run} are known)"));
     let unknown = network.coverage().unknown.into_keys().filter(|kind| BORROWING.contains(&kind.as_str()));
     let kinds: Vec<String> = unlike.chain(unknown).collect();
@@ -310,6 +316,6 @@ fn unknown_operations(network: &Network) -> Option<Warning> {
         (unknown.macs > 0).then(|| unknown.op_type.clone())
     });
     let products = products.collect();
-    let unknown = Unknown { known: coverage.known(), operations: coverage.operations, kinds, products };
+    let unknown = UnknownOperators { known: coverage.supported(), operations: coverage.operations, kinds, products };
     (!unknown.kinds.is_empty()).then_some(Warning::Unknown(unknown))
 }

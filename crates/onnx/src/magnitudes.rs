@@ -1,7 +1,7 @@
 //! Mean magnitudes of filters and of the outputs of fully connected layers: all that l1 pruning needs of the weights.
 
-use super::file::{File, Initializer};
-use super::ledger::Filters;
+use super::file::{Initializer, OnnxFile};
+use super::ledger::LayerFilters;
 use super::schema::{TensorProto, tensor_proto::DataType};
 use super::tensor::{self, dims, raw_values};
 use super::value;
@@ -29,7 +29,7 @@ pub(super) fn without_weights(path: &Path, layer: &str, why: &str) -> Error {
     Error::input(format!("holds no weights for \"{layer}\": {why}")).file(path).help(WITH_WEIGHTS)
 }
 
-enum Payload {
+enum PayloadSource {
     Bytes(PathBuf, Range<u64>),
     Message,
 }
@@ -37,18 +37,18 @@ enum Payload {
 /// Reads the filters of a network's layers that can be ranked, given by node name, and averages them.
 pub(super) fn read(
     path: &Path,
-    file: &File,
+    file: &OnnxFile,
     network: &Network,
-    filters: &BTreeMap<String, Filters>,
+    filters: &BTreeMap<String, LayerFilters>,
 ) -> error::Result<Magnitudes> {
     let stored: BTreeMap<&str, &Initializer> =
         file.initializers.iter().map(|initializer| (initializer.tensor.name(), initializer)).collect();
     let mut magnitudes = BTreeMap::new();
-    let ranked = network.nodes().iter().zip(network.ranked()).filter_map(|(node, ranked)| ranked.then_some(node));
+    let ranked = network.nodes().iter().zip(network.ranked_nodes()).filter_map(|(node, ranked)| ranked.then_some(node));
     for Node { name: node, op, .. } in ranked {
         let missing = |why: &str| without_weights(path, node, why);
         // Of filters that are computed while the network runs there is no magnitude, which matters only where the layer is pruned.
-        let Some(Filters { tensor, axis }) = filters.get(node) else { continue };
+        let Some(LayerFilters { tensor, axis }) = filters.get(node) else { continue };
         let initializer = stored.get(tensor.as_str()).ok_or_else(|| missing(GIVEN))?;
         let values = values(path, initializer).map_err(|why| missing(&why))?;
         let dims = dims(&initializer.tensor).unwrap_or_default();
@@ -67,11 +67,11 @@ fn of_groups(values: &[f64], dims: &[usize], axis: usize, groups: usize) -> Opti
     let mut dims = dims.to_vec();
     *dims.first_mut()? /= groups.max(1);
     let each = values.len().checked_div(groups).filter(|&each| each > 0 && each * groups == values.len())?;
-    let means: Option<Vec<Vec<f64>>> = values.chunks(each).map(|part| means(part, &dims, axis)).collect();
+    let means: Option<Vec<Vec<f64>>> = values.chunks(each).map(|part| filter_means(part, &dims, axis)).collect();
     means.map(|means| means.concat())
 }
 
-fn means(values: &[f64], dims: &[usize], axis: usize) -> Option<Vec<f64>> {
+fn filter_means(values: &[f64], dims: &[usize], axis: usize) -> Option<Vec<f64>> {
     let filters = *dims.get(axis)?;
     let inner: usize = dims[axis + 1..].iter().product();
     let elements =
@@ -85,9 +85,9 @@ fn means(values: &[f64], dims: &[usize], axis: usize) -> Option<Vec<f64>> {
 
 fn values(path: &Path, initializer: &Initializer) -> Result<Vec<f64>, String> {
     let tensor = &initializer.tensor;
-    let values = match located(path, initializer)? {
-        Payload::Message => tensor::values(tensor),
-        Payload::Bytes(file, bytes) => raw_values(&bytes_of(&file, bytes)?, kind(tensor)),
+    let values = match locate_payload(path, initializer)? {
+        PayloadSource::Message => tensor::values(tensor),
+        PayloadSource::Bytes(file, bytes) => raw_values(&bytes_of(&file, bytes)?, kind(tensor)),
     };
     let elements = elements(tensor)?;
     values.filter(|values| values.len() as u64 == elements).ok_or_else(|| CUT_OFF.into())
@@ -99,12 +99,12 @@ fn values(path: &Path, initializer: &Initializer) -> Result<Vec<f64>, String> {
 /// What is missing, in words.
 pub(super) fn payload(path: &Path, initializer: &Initializer) -> Result<Vec<u8>, String> {
     let tensor = &initializer.tensor;
-    let raw = match located(path, initializer)? {
-        Payload::Bytes(file, bytes) => bytes_of(&file, bytes)?,
-        Payload::Message if tensor.raw_data().is_empty() => {
+    let raw = match locate_payload(path, initializer)? {
+        PayloadSource::Bytes(file, bytes) => bytes_of(&file, bytes)?,
+        PayloadSource::Message if tensor.raw_data().is_empty() => {
             tensor.float_data.iter().flat_map(|value| value.to_le_bytes()).collect()
         }
-        Payload::Message => tensor.raw_data().to_vec(),
+        PayloadSource::Message => tensor.raw_data().to_vec(),
     };
     let whole = raw_values(&raw, kind(tensor)).map(|values| values.len() as u64);
     if whole == Some(elements(tensor)?) { Ok(raw) } else { Err(CUT_OFF.into()) }
@@ -122,24 +122,24 @@ fn elements(tensor: &TensorProto) -> Result<u64, String> {
 }
 
 /// Where a tensor's elements are.
-fn located(path: &Path, Initializer { tensor, payload }: &Initializer) -> Result<Payload, String> {
-    let place = stored(path, tensor, payload.clone())?;
+fn locate_payload(path: &Path, Initializer { tensor, payload }: &Initializer) -> Result<PayloadSource, String> {
+    let place = payload_source(path, tensor, payload.clone())?;
     match &place {
         // An element takes two to eight bytes: a length that does not fit is refused before it is read.
-        Payload::Bytes(_, bytes) if bytes.end - bytes.start > elements(tensor)?.saturating_mul(8) => {
+        PayloadSource::Bytes(_, bytes) if bytes.end - bytes.start > elements(tensor)?.saturating_mul(8) => {
             let stored = bytes.end - bytes.start;
             Err(format!("{stored} bytes are stored for {} elements", elements(tensor)?))
         }
-        Payload::Bytes(..) | Payload::Message => Ok(place),
+        PayloadSource::Bytes(..) | PayloadSource::Message => Ok(place),
     }
 }
 
-fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Result<Payload, String> {
+fn payload_source(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Result<PayloadSource, String> {
     if let Some(bytes) = payload {
-        return Ok(Payload::Bytes(path.into(), bytes));
+        return Ok(PayloadSource::Bytes(path.into(), bytes));
     }
     let external = |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
-    let Some(location) = external("location") else { return Ok(Payload::Message) };
+    let Some(location) = external("location") else { return Ok(PayloadSource::Message) };
     // The specification allows only files next to the network; another path could read what the user never meant to give.
     if Path::new(location).components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(format!("their file \"{location}\" is outside the network's folder"));
@@ -158,7 +158,7 @@ fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Res
             .len()
             .saturating_sub(start),
     };
-    Ok(Payload::Bytes(file, start..start.saturating_add(length)))
+    Ok(PayloadSource::Bytes(file, start..start.saturating_add(length)))
 }
 
 /// Whether links lead from a data file out of the folder of its network, and of the file that the network itself may link to.

@@ -79,7 +79,7 @@ pub(super) fn read(node: &NodeProto) -> Vec<&str> {
 }
 
 /// The parameters and buffers that a node's original operation read.
-pub(super) fn marked(node: &NodeProto) -> impl Iterator<Item = &str> {
+pub(super) fn noted_tensors(node: &NodeProto) -> impl Iterator<Item = &str> {
     let names = note(node, OPERATION).split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '%'));
     names.filter_map(|name| name.strip_prefix('%')).filter(|name| name.starts_with("p_") || name.starts_with("b_"))
 }
@@ -119,7 +119,7 @@ pub(super) fn module(node: &NodeProto) -> Option<&str> {
 }
 
 pub(super) fn reads_parameter(node: &NodeProto) -> bool {
-    marked(node).any(|name| name.starts_with("p_"))
+    noted_tensors(node).any(|name| name.starts_with("p_"))
 }
 
 /// Whether the batch normalisation after a layer was folded into it.

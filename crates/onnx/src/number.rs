@@ -8,27 +8,27 @@ use std::ops::{Add, Div, Mul, Sub};
 ///
 /// Any multiple of the batch is larger than all numbers without it.
 #[derive(Clone, Copy)]
-pub(super) struct Number {
+pub(super) struct BatchNumber {
     batches: f64,
     rest: f64,
 }
 
 /// The shape of a whole tensor, batch included.
-pub(super) type Dims = Vec<Number>;
+pub(super) type TensorDims = Vec<BatchNumber>;
 
-impl Number {
-    pub const BATCH: Number = Number { batches: 1.0, rest: 0.0 };
+impl BatchNumber {
+    pub const BATCH: BatchNumber = BatchNumber { batches: 1.0, rest: 0.0 };
 
-    const NONE: Number = Number { batches: f64::NAN, rest: f64::NAN };
+    const NONE: BatchNumber = BatchNumber { batches: f64::NAN, rest: f64::NAN };
 
     /// Its value, unless that depends on the batch.
-    pub fn known(self) -> Option<f64> {
+    pub fn fixed_value(self) -> Option<f64> {
         (self.batches == 0.0).then_some(self.rest)
     }
 
     /// Its value as an integer of this type.
-    pub fn whole<I: TryFrom<i64>>(self) -> Option<I> {
-        let value = self.known().filter(|value| value.fract() == 0.0)?;
+    pub fn as_integer<I: TryFrom<i64>>(self) -> Option<I> {
+        let value = self.fixed_value().filter(|value| value.fract() == 0.0)?;
         I::try_from(value as i64).ok()
     }
 
@@ -39,7 +39,7 @@ impl Number {
 
     /// The nearest integer in range.
     pub fn nearest(self) -> i64 {
-        self.known().unwrap_or(self.batches * f64::INFINITY) as i64
+        self.fixed_value().unwrap_or(self.batches * f64::INFINITY) as i64
     }
 
     /// The multiple of the batch, and the rest.
@@ -48,35 +48,38 @@ impl Number {
     }
 
     /// The function's value; of multiples of the batch only where it grows in proportion, as a rounding of whole numbers does.
-    pub fn map(self, function: impl Fn(f64) -> f64) -> Number {
+    pub fn map(self, function: impl Fn(f64) -> f64) -> BatchNumber {
         const MANY: f64 = 1024.0;
         let grows = || function(0.0) == 0.0 && function(MANY * self.batches) == MANY * function(self.batches);
-        if self.batches == 0.0 || grows() { self.each(function) } else { Number::NONE }
+        if self.batches == 0.0 || grows() { self.map_parts(function) } else { BatchNumber::NONE }
     }
 
-    fn each(self, function: impl Fn(f64) -> f64) -> Number {
-        Number { batches: if self.batches == 0.0 { 0.0 } else { function(self.batches) }, rest: function(self.rest) }
+    fn map_parts(self, function: impl Fn(f64) -> f64) -> BatchNumber {
+        BatchNumber {
+            batches: if self.batches == 0.0 { 0.0 } else { function(self.batches) },
+            rest: function(self.rest),
+        }
     }
 
-    pub fn min(self, other: impl Into<Number>) -> Number {
+    pub fn min(self, other: impl Into<BatchNumber>) -> BatchNumber {
         let other = other.into();
         match self.batches == other.batches {
-            true => Number { rest: self.rest.min(other.rest), ..self },
+            true => BatchNumber { rest: self.rest.min(other.rest), ..self },
             false if self.batches < other.batches => self,
             false => other,
         }
     }
 
-    pub fn max(self, other: impl Into<Number>) -> Number {
+    pub fn max(self, other: impl Into<BatchNumber>) -> BatchNumber {
         (self * -1).min(other.into() * -1) * -1
     }
 }
 
 macro_rules! numbers_from {
     ($($kind:ty)*) => {
-        $(impl From<$kind> for Number {
-            fn from(value: $kind) -> Number {
-                Number { batches: 0.0, rest: value as f64 }
+        $(impl From<$kind> for BatchNumber {
+            fn from(value: $kind) -> BatchNumber {
+                BatchNumber { batches: 0.0, rest: value as f64 }
             }
         })*
     };
@@ -84,46 +87,46 @@ macro_rules! numbers_from {
 
 numbers_from!(u8 i32 i64 u64 usize f64);
 
-impl<N: Copy + Into<Number>> PartialEq<N> for Number {
+impl<N: Copy + Into<BatchNumber>> PartialEq<N> for BatchNumber {
     fn eq(&self, other: &N) -> bool {
         self.partial_cmp(other) == Some(Ordering::Equal)
     }
 }
 
-impl<N: Copy + Into<Number>> PartialOrd<N> for Number {
+impl<N: Copy + Into<BatchNumber>> PartialOrd<N> for BatchNumber {
     fn partial_cmp(&self, other: &N) -> Option<Ordering> {
-        let other: Number = (*other).into();
+        let other: BatchNumber = (*other).into();
         [self.batches, self.rest].partial_cmp(&[other.batches, other.rest])
     }
 }
 
 macro_rules! operator {
     ($operator:ident::$name:ident, $compute:expr) => {
-        impl<N: Into<Number>> $operator<N> for Number {
-            type Output = Number;
+        impl<N: Into<BatchNumber>> $operator<N> for BatchNumber {
+            type Output = BatchNumber;
 
-            fn $name(self, other: N) -> Number {
-                let compute: fn(Number, Number) -> Number = $compute;
+            fn $name(self, other: N) -> BatchNumber {
+                let compute: fn(BatchNumber, BatchNumber) -> BatchNumber = $compute;
                 compute(self, other.into())
             }
         }
     };
 }
 
-operator!(Add::add, |a, b| Number { batches: a.batches + b.batches, rest: a.rest + b.rest });
+operator!(Add::add, |a, b| BatchNumber { batches: a.batches + b.batches, rest: a.rest + b.rest });
 operator!(Sub::sub, |a, b| a + b * -1);
-operator!(Mul::mul, |a, b| match (a.known(), b.known()) {
-    (_, Some(times)) => a.each(|part| part * times),
-    (Some(times), None) => b.each(|part| part * times),
-    (None, None) => Number::NONE,
+operator!(Mul::mul, |a, b| match (a.fixed_value(), b.fixed_value()) {
+    (_, Some(times)) => a.map_parts(|part| part * times),
+    (Some(times), None) => b.map_parts(|part| part * times),
+    (None, None) => BatchNumber::NONE,
 });
-operator!(Div::div, |a, b| match (a.known(), b.known()) {
-    (_, Some(by)) => a.each(|part| part / by),
+operator!(Div::div, |a, b| match (a.fixed_value(), b.fixed_value()) {
+    (_, Some(by)) => a.map_parts(|part| part / by),
     (None, None) if [a.rest, b.rest] == [0.0, 0.0] => (a.batches / b.batches).into(),
-    _ => Number::NONE,
+    _ => BatchNumber::NONE,
 });
 
-impl Debug for Number {
+impl Debug for BatchNumber {
     fn fmt(&self, f: &mut Formatter) -> Result {
         match [self.batches, self.rest] {
             [0.0, value] => write!(f, "{value}"),
@@ -135,24 +138,24 @@ impl Debug for Number {
     }
 }
 
-pub(super) fn numbers<N: Copy + Into<Number>>(values: &[N]) -> Vec<Number> {
+pub(super) fn numbers<N: Copy + Into<BatchNumber>>(values: &[N]) -> Vec<BatchNumber> {
     values.iter().map(|&value| value.into()).collect()
 }
 
-pub(super) fn product<N: Copy + Into<Number>>(dims: &[N]) -> Number {
+pub(super) fn product<N: Copy + Into<BatchNumber>>(dims: &[N]) -> BatchNumber {
     dims.iter().fold(1.into(), |product, &dim| product * dim)
 }
 
 /// The values as integers of a type; `None` if one is none.
-pub(super) fn wholes<I: TryFrom<i64>>(values: &[Number]) -> Option<Vec<I>> {
-    values.iter().map(|value| value.whole()).collect()
+pub(super) fn as_integers<I: TryFrom<i64>>(values: &[BatchNumber]) -> Option<Vec<I>> {
+    values.iter().map(|value| value.as_integer()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const BATCH: Number = Number::BATCH;
+    const BATCH: BatchNumber = BatchNumber::BATCH;
 
     #[test]
     fn the_batch_goes_through_arithmetic_as_a_symbol() {
@@ -165,14 +168,14 @@ mod tests {
 
     #[test]
     fn what_is_no_multiple_of_the_batch_equals_nothing() {
-        for none in [BATCH * BATCH, Number::from(1) / BATCH, BATCH.map(f64::sqrt), (BATCH / 4).map(f64::floor)] {
-            assert!(none != none && none.known().is_none() && none.whole::<u64>().is_none(), "{none:?}");
+        for none in [BATCH * BATCH, BatchNumber::from(1) / BATCH, BATCH.map(f64::sqrt), (BATCH / 4).map(f64::floor)] {
+            assert!(none != none && none.fixed_value().is_none() && none.as_integer::<u64>().is_none(), "{none:?}");
         }
     }
 
     #[test]
     fn any_multiple_of_the_batch_is_larger_than_a_number() {
-        assert!(BATCH > 1 << 20 && BATCH - 1 > 7 && BATCH * 2 > BATCH + 9 && Number::from(3) > 2.5);
+        assert!(BATCH > 1 << 20 && BATCH - 1 > 7 && BATCH * 2 > BATCH + 9 && BatchNumber::from(3) > 2.5);
         assert_eq!((BATCH.max(7), BATCH.min(7)), (BATCH, 7.into()));
     }
 

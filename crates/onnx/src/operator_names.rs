@@ -1,6 +1,6 @@
 //! ONNX names of element-wise functions and reductions: one table for the reader, the writer and the rules for shapes.
 
-use perf4sight_network::{Activation, Binary, Reduction};
+use perf4sight_network::{Activation, BinaryFunction, ReductionKind};
 
 /// The operator of this function; some need attributes or constants. Below opset 24, files have `Silu` as a product with a gate.
 pub(super) fn of_activation(activation: Activation) -> &'static str {
@@ -36,38 +36,38 @@ pub(super) fn of_activation(activation: Activation) -> &'static str {
     }
 }
 
-pub(super) fn of_binary(binary: Binary) -> &'static str {
+pub(super) fn of_binary(binary: BinaryFunction) -> &'static str {
     match binary {
-        Binary::Add => "Add",
-        Binary::Sub => "Sub",
-        Binary::Mul => "Mul",
-        Binary::Div => "Div",
-        Binary::Pow => "Pow",
-        Binary::Max => "Max",
-        Binary::Min => "Min",
-        Binary::Mod => "Mod",
-        Binary::Equal => "Equal",
-        Binary::Less => "Less",
-        Binary::LessOrEqual => "LessOrEqual",
-        Binary::Greater => "Greater",
-        Binary::GreaterOrEqual => "GreaterOrEqual",
-        Binary::And => "And",
-        Binary::Or => "Or",
-        Binary::Xor => "Xor",
-        Binary::PRelu => "PRelu",
+        BinaryFunction::Add => "Add",
+        BinaryFunction::Sub => "Sub",
+        BinaryFunction::Mul => "Mul",
+        BinaryFunction::Div => "Div",
+        BinaryFunction::Pow => "Pow",
+        BinaryFunction::Max => "Max",
+        BinaryFunction::Min => "Min",
+        BinaryFunction::Mod => "Mod",
+        BinaryFunction::Equal => "Equal",
+        BinaryFunction::Less => "Less",
+        BinaryFunction::LessOrEqual => "LessOrEqual",
+        BinaryFunction::Greater => "Greater",
+        BinaryFunction::GreaterOrEqual => "GreaterOrEqual",
+        BinaryFunction::And => "And",
+        BinaryFunction::Or => "Or",
+        BinaryFunction::Xor => "Xor",
+        BinaryFunction::PRelu => "PRelu",
     }
 }
 
-pub(super) fn of_reduction(reduction: Reduction) -> &'static str {
+pub(super) fn of_reduction(reduction: ReductionKind) -> &'static str {
     match reduction {
-        Reduction::Mean => "ReduceMean",
-        Reduction::Sum => "ReduceSum",
-        Reduction::Max => "ReduceMax",
-        Reduction::Min => "ReduceMin",
-        Reduction::L1 => "ReduceL1",
-        Reduction::L2 => "ReduceL2",
-        Reduction::Product => "ReduceProd",
-        Reduction::LogSumExp => "ReduceLogSumExp",
+        ReductionKind::Mean => "ReduceMean",
+        ReductionKind::Sum => "ReduceSum",
+        ReductionKind::Max => "ReduceMax",
+        ReductionKind::Min => "ReduceMin",
+        ReductionKind::L1 => "ReduceL1",
+        ReductionKind::L2 => "ReduceL2",
+        ReductionKind::Product => "ReduceProd",
+        ReductionKind::LogSumExp => "ReduceLogSumExp",
     }
 }
 
@@ -76,11 +76,11 @@ pub(super) fn activation(operator: &str) -> Option<Activation> {
 }
 
 /// A `Sum` of two is an `Add`.
-pub(super) fn binary(operator: &str) -> Option<Binary> {
+pub(super) fn binary(operator: &str) -> Option<BinaryFunction> {
     let operator = if operator == "Sum" { "Add" } else { operator };
-    Binary::ALL.into_iter().find(|&known| of_binary(known) == operator)
+    BinaryFunction::ALL.into_iter().find(|&known| of_binary(known) == operator)
 }
 
-pub(super) fn reduction(operator: &str) -> Option<Reduction> {
-    Reduction::ALL.into_iter().find(|&known| of_reduction(known) == operator)
+pub(super) fn reduction(operator: &str) -> Option<ReductionKind> {
+    ReductionKind::ALL.into_iter().find(|&known| of_reduction(known) == operator)
 }

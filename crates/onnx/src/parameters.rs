@@ -1,10 +1,10 @@
 //! How operations read a file's parameters: tied layers, trained elements, parameters that become nodes of their own.
 
-use super::call::{Call, Misfit};
-use super::translate::{Translation, own_name, stem};
-use super::value::{Feature, Held, Table, Value, View, Weight, elements};
-use super::warning::Unsure;
-use perf4sight_network::{Binary, Computing, Keeping, NodeId, Op, Runs, Shape};
+use super::call::{NodeCall, NodeMisfit};
+use super::translate::{GraphTranslation, own_name, stem};
+use super::value::{Feature, FixedTensor, HeldTensor, Value, WeightTensor, WeightView, elements};
+use super::warning::UnsureReason;
+use perf4sight_network::{BinaryFunction, ComputedWeight, KeptReading, NodeId, Op, PytorchRun, Shape};
 use std::rc::Rc;
 
 #[cfg(test)]
@@ -17,10 +17,10 @@ fn is_merged(value: &Value, before: &[&Value]) -> bool {
     tensor(value).is_some_and(|own| before.iter().any(|other| tensor(other).is_some_and(|other| other == own)))
 }
 
-impl Translation<'_> {
+impl GraphTranslation<'_> {
     /// Whether the layer of a call has a bias: by the exporter's notes if there are any, otherwise if it reads one. PyTorch's
     /// default exporter adds a bias of zeros to layers without one.
-    pub fn has_bias(&self, call: &Call) -> bool {
+    pub fn has_bias(&self, call: &NodeCall) -> bool {
         let filters = if let Value::Weight(weight) = call.input(1) { &weight.tensor } else { "" };
         self.exporter.has_bias(call.node, filters).unwrap_or_else(|| match call.input(2) {
             Value::Weight(_) => true,
@@ -33,9 +33,9 @@ impl Translation<'_> {
     pub fn store_filters(&mut self, node: NodeId, value: &Value, axis: usize) {
         let Value::Weight(weight) = value else { return };
         let axis = match weight.view {
-            View::Stored => axis,
-            View::Turned => 1 - axis,
-            View::Other => return,
+            WeightView::Stored => axis,
+            WeightView::Turned => 1 - axis,
+            WeightView::Other => return,
         };
         self.ledger.set_filters(&self.builder.node(node).name, &weight.stored, axis);
     }
@@ -45,7 +45,7 @@ impl Translation<'_> {
     ///
     /// # Errors
     /// As for any node.
-    pub fn count_layer(&mut self, layer: Feature, call: &Call, bias: Option<usize>) -> Result<Feature, Misfit> {
+    pub fn count_layer(&mut self, layer: Feature, call: &NodeCall, bias: Option<usize>) -> Result<Feature, NodeMisfit> {
         let node = layer.id;
         let name = if let Value::Weight(bias) = call.input(2) { Some(bias.tensor.clone()) } else { None };
         self.ledger.set_bias(node, name.clone().filter(|_| bias.is_some()));
@@ -53,63 +53,63 @@ impl Translation<'_> {
         if bias.is_some() && apart {
             self.builder.clear_bias(node);
         }
-        let tie = self.tie(node, call, 1);
+        let tie = self.tie_weight(node, call, 1);
         let of_bias = match call.input(2) {
             _ if bias.is_some() && apart => 0,
-            Value::Weight(_) if bias.is_some() => self.trained(call, call.input(2)),
+            Value::Weight(_) if bias.is_some() => self.trained_elements(call, call.input(2)),
             _ => bias.map_or(0, |filters| filters as u64),
         };
         let gain = if self.exporter.has_lost_gain(call.node) { self.builder.shape(node).channels() as u64 } else { 0 };
-        let weights = if tie == Tie::Elsewhere { 0 } else { self.trained(call, call.input(1)) };
-        if tie == Tie::Elsewhere {
-            self.builder.set_runs(node, Runs::OnAnothers);
+        let weights = if tie == WeightTie::Elsewhere { 0 } else { self.trained_elements(call, call.input(1)) };
+        if tie == WeightTie::Elsewhere {
+            self.builder.set_runs(node, PytorchRun::OnAnothers);
         }
-        if tie == Tie::None {
+        if tie == WeightTie::None {
             self.notice_twice(call.input(1), weights);
             self.notice_part(node, call);
         }
         self.builder.set_trained(node, weights.saturating_add(of_bias).saturating_add(gain));
         self.count_computing(node, call.input(1));
         match (call.input(2), bias.is_some() && apart) {
-            (Value::Weight(bias), true) => self.added(layer, call, bias),
+            (Value::Weight(bias), true) => self.add_bias(layer, call, bias),
             _ => Ok(layer),
         }
     }
 
-    fn added(&mut self, layer: Feature, call: &Call, bias: &Weight) -> Result<Feature, Misfit> {
+    fn add_bias(&mut self, layer: Feature, call: &NodeCall, bias: &WeightTensor) -> Result<Feature, NodeMisfit> {
         let shape = self.builder.shape(layer.id);
         // Images have their channels on the first axis, all others on the last.
         let features = matches!(self.builder.node(layer.id).op, Op::Linear(_));
         let along = if features { shape.rank() - 1 } else { 0 };
         let dims = (0..shape.rank()).map(|axis| if axis == along { shape.dims()[axis] } else { 1 });
-        let leaf = self.leaf(call, bias, Shape::new(dims.collect::<Vec<_>>()))?;
+        let leaf = self.parameter_node(call, bias, Shape::new(dims.collect::<Vec<_>>()))?;
         let name = format!("{}_sum", self.builder.node(layer.id).name);
-        self.add_like(&name, Op::Binary(Binary::Add), &[layer, Feature { id: leaf, ..layer }])
+        self.add_like(&name, Op::Binary(BinaryFunction::Add), &[layer, Feature { id: leaf, ..layer }])
     }
 
     /// Records how the weight of a layer is computed, if it is no parameter.
     fn count_computing(&mut self, node: NodeId, value: &Value) {
-        let Value::Weight(Weight { made: Some(made), .. }) = value else { return };
+        let Value::Weight(WeightTensor { made: Some(made), .. }) = value else { return };
         if self.ours {
             return;
         }
         let (is_computed_ahead, has_notes) = (made.tensors == 0, self.exporter.has_notes());
-        let steps = if is_computed_ahead { Computing { tensors: 2, divides: true } } else { *made };
+        let steps = if is_computed_ahead { ComputedWeight { tensors: 2, divides: true } } else { *made };
         let is_open = is_computed_ahead || !has_notes && (steps.tensors > 1 || steps.divides);
         // The steps of a file may be one operator, as `_weight_norm` is, and one of its results computed twice.
         let computing = match self.keeping {
-            Keeping::Least if is_open => Computing { tensors: 1, divides: false },
-            Keeping::Most if is_open => Computing { tensors: steps.tensors + 1, ..steps },
-            Keeping::Least | Keeping::Likely | Keeping::Most => steps,
+            KeptReading::Least if is_open => ComputedWeight { tensors: 1, divides: false },
+            KeptReading::Most if is_open => ComputedWeight { tensors: steps.tensors + 1, ..steps },
+            KeptReading::Least | KeptReading::Likely | KeptReading::Most => steps,
         };
         if is_open {
-            self.noticed.unsure(Unsure::ComputedWeight);
+            self.noticed.unsure(UnsureReason::ComputedWeight);
         }
         self.builder.set_computing(node, computing);
     }
 
     /// The first node that read the value at this input, if it is certainly the same tensor.
-    fn earlier(&self, node: NodeId, call: &Call, place: usize) -> Option<NodeId> {
+    fn earlier(&self, node: NodeId, call: &NodeCall, place: usize) -> Option<NodeId> {
         let Value::Weight(weight) = call.input(place) else { return None };
         let owner = self.ledger.owner(&identity(weight, call, place));
         owner.filter(|&owner| owner != node && self.is_same(call, weight))
@@ -118,7 +118,7 @@ impl Translation<'_> {
     /// Whether a tensor that two nodes read under one name is one tensor. Exporters merge equal vectors. A name is reliable if
     /// the exporter's notes distinguish the tensors, if the node is in the tensor's module, and in all files written by this
     /// crate.
-    fn is_same(&self, call: &Call, weight: &Weight) -> bool {
+    fn is_same(&self, call: &NodeCall, weight: &WeightTensor) -> bool {
         weight.is_matrix()
             || self.ours
             || weight.certain
@@ -127,40 +127,40 @@ impl Translation<'_> {
     }
 
     /// Records the first node that reads a weight, and ties later ones to it.
-    pub fn tie(&mut self, node: NodeId, call: &Call, place: usize) -> Tie {
-        let Value::Weight(weight) = call.input(place) else { return Tie::None };
+    pub fn tie_weight(&mut self, node: NodeId, call: &NodeCall, place: usize) -> WeightTie {
+        let Value::Weight(weight) = call.input(place) else { return WeightTie::None };
         match self.earlier(node, call, place) {
             None => {
-                self.ledger.own(identity(weight, call, place), node);
-                Tie::None
+                self.ledger.set_owner(identity(weight, call, place), node);
+                WeightTie::None
             }
-            Some(owner) if self.builder.share(node, owner).is_ok() => Tie::Shared,
+            Some(owner) if self.builder.share(node, owner).is_ok() => WeightTie::Shared,
             Some(_) => {
                 self.ledger.read_twice(&weight.tensor);
-                Tie::Elsewhere
+                WeightTie::Elsewhere
             }
         }
     }
 
-    pub fn set_bias(&mut self, node: NodeId, call: &Call) {
+    pub fn set_bias(&mut self, node: NodeId, call: &NodeCall) {
         let bias = call.inputs.iter().find(|input| matches!(input, Value::Weight(_)));
         self.ledger.set_bias(node, bias_name(call));
-        let trained: Option<u64> = bias.map(|input| self.trained(call, input));
+        let trained: Option<u64> = bias.map(|input| self.trained_elements(call, input));
         let features = self.builder.shape(node).features() as u64;
         self.builder.set_bias(node, trained.unwrap_or(features));
     }
 
     /// Whether a bias that follows a layer may be its own. A layer with shared weights can only have the bias of their owner.
-    pub fn may_have_bias(&self, node: NodeId, call: &Call) -> bool {
+    pub fn may_have_bias(&self, node: NodeId, call: &NodeCall) -> bool {
         let owner = self.builder.node(node).shares;
         owner.is_none_or(|owner| self.ledger.bias(owner) == bias_name(call).as_ref())
     }
 
     /// Sets the trained elements of a node that reads these weights.
-    pub fn count(&mut self, node: NodeId, call: &Call, weights: &[&Value]) {
+    pub fn count(&mut self, node: NodeId, call: &NodeCall, weights: &[&Value]) {
         let trained = weights.iter().enumerate().map(|(place, weight)| match is_merged(weight, &weights[..place]) {
             true => weight.fixed_dims().map_or(0, |dims| elements(&dims)),
-            false => self.trained(call, weight),
+            false => self.trained_elements(call, weight),
         });
         let trained = trained.fold(0, u64::saturating_add);
         self.builder.set_trained(node, trained);
@@ -168,7 +168,7 @@ impl Translation<'_> {
 
     /// Trained elements that a value adds to the node that reads it: its own, or all it is computed from. Each is counted once,
     /// even if it is read in parts or in other shapes. Vectors that an exporter may have merged are counted each time.
-    pub fn trained(&mut self, call: &Call, value: &Value) -> u64 {
+    pub fn trained_elements(&mut self, call: &NodeCall, value: &Value) -> u64 {
         let Value::Weight(weight) = value else { return 0 };
         let seen = elements(&weight.dims);
         let whole = weight.computed || seen > weight.elements;
@@ -189,8 +189,8 @@ impl Translation<'_> {
     }
 
     /// Records a layer whose filters are a part of a parameter, cut by the graph or by the exporter.
-    fn notice_part(&mut self, node: NodeId, call: &Call) {
-        let cut = |weight: &Weight| !weight.computed && elements(&weight.dims) < weight.elements;
+    fn notice_part(&mut self, node: NodeId, call: &NodeCall) {
+        let cut = |weight: &WeightTensor| !weight.computed && elements(&weight.dims) < weight.elements;
         let tensor = match call.input(1) {
             Value::Weight(weight) if cut(weight) => Some(&*weight.tensor),
             _ => self.exporter.cut_from(call.node),
@@ -202,32 +202,37 @@ impl Translation<'_> {
 
     /// Adds a node for numbers that are not trained and have this `shape` for one sample; the tensor `of` that holds them may be
     /// larger.
-    pub fn table(&mut self, name: &str, shape: Shape, of: Option<&Held>) -> Result<NodeId, Misfit> {
+    pub fn table(&mut self, name: &str, shape: Shape, of: Option<&HeldTensor>) -> Result<NodeId, NodeMisfit> {
         let whole = of.filter(|of| of.is_seen && of.elements == shape.elements());
         if let Some(earlier) = whole.and_then(|whole| self.ledger.table(whole, &shape)) {
             return Ok(earlier);
         }
         let node = self.add(name, Op::Parameter(shape.clone()), &[])?;
         self.builder.set_trained(node, 0);
-        of.into_iter().for_each(|of| self.ledger.hold(of, shape.elements()));
+        of.into_iter().for_each(|of| self.ledger.record_buffer(of, shape.elements()));
         whole.into_iter().for_each(|whole| self.ledger.set_table(whole, shape.clone(), node));
         Ok(node)
     }
 
     /// Records the tables that a call reads and no operation of the network holds. Files written by this crate store their size
     /// instead.
-    pub fn hold_tables(&mut self, call: &Call) {
+    pub fn hold_tables(&mut self, call: &NodeCall) {
         if self.ours {
             return;
         }
         for input in &call.inputs {
-            if let Value::Opaque(Table { of: Some(of), .. }) = input {
-                self.ledger.hold(of, 0);
+            if let Value::Opaque(FixedTensor { of: Some(of), .. }) = input {
+                self.ledger.record_buffer(of, 0);
             }
         }
     }
 
-    pub fn leaf(&mut self, call: &Call, weight: &Weight, shape: Shape) -> Result<NodeId, Misfit> {
+    pub fn parameter_node(
+        &mut self,
+        call: &NodeCall,
+        weight: &WeightTensor,
+        shape: Shape,
+    ) -> Result<NodeId, NodeMisfit> {
         let op = Op::Parameter(shape.clone());
         let same = self.is_same(call, weight);
         let part = part_read(call, weight);
@@ -243,14 +248,14 @@ impl Translation<'_> {
             let whole = self.values.get(&weight.stored).and_then(Value::fixed_dims);
             self.ledger.read_part(weight, node, whole.as_deref(), &shape);
         }
-        self.ledger.own(read, node);
+        self.ledger.set_owner(read, node);
         Ok(node)
     }
 }
 
 /// How a layer relates to an earlier one that reads the same weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tie {
+pub(super) enum WeightTie {
     None,
     Shared,
     /// It reads the same elements in another shape.
@@ -258,7 +263,7 @@ pub(super) enum Tie {
 }
 
 /// The name of the part of a parameter that a call reads, if it reads only a part.
-fn part_read<'c>(call: &Call<'c>, weight: &Weight) -> Option<&'c str> {
+fn part_read<'c>(call: &NodeCall<'c>, weight: &WeightTensor) -> Option<&'c str> {
     let is_part = !weight.computed && elements(&weight.dims) < weight.elements;
     let reads = |input: &Value| matches!(input, Value::Weight(read) if read.tensor == weight.tensor);
     let place = call.inputs.iter().position(reads).filter(|_| is_part)?;
@@ -266,18 +271,18 @@ fn part_read<'c>(call: &Call<'c>, weight: &Weight) -> Option<&'c str> {
 }
 
 /// Identifies a weight where a call reads it: the name of the tensor, or of the part.
-fn identity(weight: &Weight, call: &Call, place: usize) -> String {
+fn identity(weight: &WeightTensor, call: &NodeCall, place: usize) -> String {
     match weight.view {
-        View::Stored | View::Turned => weight.tensor.to_string(),
+        WeightView::Stored | WeightView::Turned => weight.tensor.to_string(),
         // A whole vector, whatever further axes of length 1 it has.
-        View::Other if !weight.is_matrix() && !weight.computed && elements(&weight.dims) == weight.elements => {
+        WeightView::Other if !weight.is_matrix() && !weight.computed && elements(&weight.dims) == weight.elements => {
             weight.tensor.to_string()
         }
-        View::Other => call.node.input.get(place).cloned().unwrap_or_default(),
+        WeightView::Other => call.node.input.get(place).cloned().unwrap_or_default(),
     }
 }
 
-fn bias_name(call: &Call) -> Option<Rc<str>> {
+fn bias_name(call: &NodeCall) -> Option<Rc<str>> {
     call.inputs
         .iter()
         .find_map(|input| if let Value::Weight(weight) = input { Some(weight.tensor.clone()) } else { None })

@@ -1,20 +1,23 @@
 //! Writes a pruned network with its weights: the file that it was read from, in which the weights keep the remaining channels alone.
 
 use super::file::Initializer;
-use super::ledger::Filters;
+use super::ledger::LayerFilters;
 use super::magnitudes::{GIVEN, WITH_WEIGHTS, payload, without_weights};
-use super::reader::Seen;
+use super::reader::ReadValue;
 use super::schema::{
     GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto, tensor_proto::DataLocation,
     tensor_shape_proto::dimension, type_proto,
 };
 use super::write::check_replaced;
-use super::{Dims, Traced, in_file, line_breaks, messages, opened, source, tensor, traced, translated};
+use super::{
+    NamedDims, TensorOrigins, in_file, line_breaks, load_with_origins, messages, open_with_dims, source, tensor,
+    translate_file,
+};
 use perf4sight_base::checksum::checksum;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, input_file};
-use perf4sight_network::{Network, Node, Spans};
-use places::{Cut, Places, Planned};
+use perf4sight_network::{Network, Node, WeightSpans};
+use places::{AxisCut, CutPlaces, PlannedCuts};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -30,7 +33,7 @@ mod tests;
 
 /// The positions of a layer's input and output that remain; none where all do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept<'a> {
+pub struct KeptPositions<'a> {
     /// Of the input.
     pub inputs: Option<&'a [usize]>,
     /// Of the output.
@@ -53,14 +56,14 @@ const IN_PYTHON: &str = "prune the module itself, from Python (perf4sight.prune,
 /// the way that is the source or that another program wrote, unless `replace`.
 pub fn write_pruned(
     [source, out]: [&Path; 2],
-    dims: &Dims,
+    dims: &NamedDims,
     pruned: &Network,
-    kept: &BTreeMap<&str, Kept>,
+    kept: &BTreeMap<&str, KeptPositions>,
     replace: bool,
 ) -> Result<()> {
     check_replaced(out, replace)?;
-    let file = opened(source, dims)?;
-    let (read, filters) = translated(&file, source)?;
+    let file = open_with_dims(source, dims)?;
+    let (read, filters) = translate_file(&file, source)?;
     let bytes = input_file::bytes(source, super::READ)?;
     let broken = |cause: prost::DecodeError| Error::input(format!("a damaged ONNX file: {cause}")).file(source);
     let mut model = ModelProto::decode(bytes.as_slice()).map_err(broken)?;
@@ -70,24 +73,24 @@ pub fn write_pruned(
     check_stored(source, &graph, kept, &filters)?;
     let mut shared = split_shared(&mut graph);
     model.graph = Some(graph);
-    let (apart, Traced { mut filters, values }) = reread(&model.encode_to_vec(), source, dims)?;
+    let (apart, TensorOrigins { mut filters, values }) = reread(&model.encode_to_vec(), source, dims)?;
     let names = names([&read.network, &apart]);
-    let kept = &renamed(kept, &names);
+    let kept = &rename_kept(kept, &names);
     let places =
-        Places::new(&values, kept, [&apart, pruned], &names.iter().map(|(one, other)| (*other, *one)).collect());
+        CutPlaces::new(&values, kept, [&apart, pruned], &names.iter().map(|(one, other)| (*other, *one)).collect());
     let kept = &layers(kept, &apart);
     let graph = model.graph.get_or_insert_default();
     fold_filters(graph, &mut filters, (&apart, kept), &values);
-    let Planned { cuts: along, copies } = places.plan(graph, |tensor| is_filters(&filters, tensor));
+    let PlannedCuts { cuts: along, copies } = places.plan(graph, |tensor| is_filters(&filters, tensor));
     let mut owners = owners(graph, kept, &filters);
     join_whole(graph, &mut shared, |tensor| owners.contains_key(tensor) || along.contains_key(tensor));
     owners.retain(|tensor, _| !along.contains_key(tensor) && !copies.contains_key(tensor));
     check_once(source, graph, (kept, &filters), &owners)?;
     shared.extend(copies);
-    let computed = computed(&apart, kept, &filters);
-    let cuts = Cuts { source, kept, filters: &filters, owners, along };
+    let computed = first_without_filters(&apart, kept, &filters);
+    let cuts = TensorCuts { source, kept, filters: &filters, owners, along };
     cuts.cut(graph, &file.initializers, &shared)?;
-    let written = sizes::fixed(graph, &places);
+    let written = sizes::unknown_size_node(graph, &places);
     sizes::write(graph, &places);
     if model.encoded_len() > LARGEST {
         return Err(Error::input("the pruned file would have more than 2 GiB, more than ONNX allows")
@@ -95,7 +98,7 @@ pub fn write_pruned(
             .help(IN_PYTHON));
     }
     let bytes = model.encode_to_vec();
-    check_same(&bytes, source, dims, pruned).map_err(|error| because(error, computed, written.as_deref()))?;
+    check_same(&bytes, source, dims, pruned).map_err(|error| with_cause(error, computed, written.as_deref()))?;
     let mark = mark(&bytes);
     atomic_write::save(out, [bytes, mark].concat())
 }
@@ -104,8 +107,8 @@ pub fn write_pruned(
 fn check_stored(
     source: &Path,
     graph: &GraphProto,
-    kept: &BTreeMap<&str, Kept>,
-    filters: &BTreeMap<String, Filters>,
+    kept: &BTreeMap<&str, KeptPositions>,
+    filters: &BTreeMap<String, LayerFilters>,
 ) -> Result<()> {
     let stored: BTreeSet<&str> = graph.initializer.iter().map(TensorProto::name).collect();
     let given: BTreeSet<&str> = graph.input.iter().map(ValueInfoProto::name).collect();
@@ -119,14 +122,14 @@ fn check_stored(
 fn check_once(
     source: &Path,
     graph: &GraphProto,
-    (kept, filters): (&BTreeMap<&str, Kept>, &BTreeMap<String, Filters>),
+    (kept, filters): (&BTreeMap<&str, KeptPositions>, &BTreeMap<String, LayerFilters>),
     owners: &BTreeMap<String, &str>,
 ) -> Result<()> {
     let refused = |tensor: &str| {
         let problem = format!("stores {tensor:?} once for several layers, which keep other channels each");
         Err(Error::input(problem).file(source).help(IN_PYTHON))
     };
-    let mut by_tensor: BTreeMap<&str, &Kept> = BTreeMap::new();
+    let mut by_tensor: BTreeMap<&str, &KeptPositions> = BTreeMap::new();
     for (layer, own) in kept {
         let Some(filters) = filters.get(*layer) else { continue };
         if by_tensor.insert(&filters.tensor, own).is_some_and(|other| other != own) {
@@ -212,27 +215,30 @@ fn names([read, apart]: [&Network; 2]) -> BTreeMap<&str, &str> {
 }
 
 /// What remains of nodes, by other names.
-fn renamed<'a>(kept: &BTreeMap<&'a str, Kept<'a>>, names: &BTreeMap<&'a str, &'a str>) -> BTreeMap<&'a str, Kept<'a>> {
+fn rename_kept<'a>(
+    kept: &BTreeMap<&'a str, KeptPositions<'a>>,
+    names: &BTreeMap<&'a str, &'a str>,
+) -> BTreeMap<&'a str, KeptPositions<'a>> {
     kept.iter().map(|(layer, kept)| (names.get(layer).copied().unwrap_or(layer), *kept)).collect()
 }
 
 /// What remains of nodes with weights.
-fn layers<'a>(kept: &BTreeMap<&'a str, Kept<'a>>, network: &Network) -> BTreeMap<&'a str, Kept<'a>> {
+fn layers<'a>(kept: &BTreeMap<&'a str, KeptPositions<'a>>, network: &Network) -> BTreeMap<&'a str, KeptPositions<'a>> {
     let passes = network.nodes().iter().filter(|node| network.facts(node).weights.is_empty());
     let passes: BTreeSet<&str> = passes.map(|node| &*node.name).collect();
     kept.iter().filter(|(name, _)| !passes.contains(*name)).map(|(name, kept)| (*name, *kept)).collect()
 }
 
-fn is_filters(filters: &BTreeMap<String, Filters>, tensor: &str) -> bool {
+fn is_filters(filters: &BTreeMap<String, LayerFilters>, tensor: &str) -> bool {
     filters.values().any(|filters| filters.tensor == tensor)
 }
 
 /// Finds the filters of layers that read what an exporter computed from parameters and stored, such as a transposed matrix.
 fn fold_filters(
     graph: &GraphProto,
-    filters: &mut BTreeMap<String, Filters>,
-    (network, kept): (&Network, &BTreeMap<&str, Kept>),
-    values: &BTreeMap<String, Seen>,
+    filters: &mut BTreeMap<String, LayerFilters>,
+    (network, kept): (&Network, &BTreeMap<&str, KeptPositions>),
+    values: &BTreeMap<String, ReadValue>,
 ) {
     let stored: BTreeMap<&str, usize> =
         graph.initializer.iter().map(|tensor| (tensor.name(), tensor.dims.len())).collect();
@@ -252,21 +258,21 @@ fn fold_filters(
         let layer = std::iter::successors(made.copied(), |node| node.inputs.first().map(|input| network.node(*input)));
         let layer = layer.take(2).find(|node| has_filters(network, node));
         if let Some(layer) = layer.filter(|layer| kept.contains_key(&*layer.name)) {
-            filters.entry(layer.name.clone()).or_insert_with(|| Filters { tensor: tensor.clone(), axis });
+            filters.entry(layer.name.clone()).or_insert_with(|| LayerFilters { tensor: tensor.clone(), axis });
         }
     }
 }
 
 fn has_filters(network: &Network, node: &Node) -> bool {
     let spans = network.facts(node).weights.first().map(|weight| weight.spans);
-    matches!(spans, Some(Spans::Filters { .. } | Spans::Transposed { .. }))
+    matches!(spans, Some(WeightSpans::Filters { .. } | WeightSpans::Transposed { .. }))
 }
 
 /// The layer of every initializer that belongs to one of the smaller layers.
 fn owners<'a>(
     graph: &GraphProto,
-    kept: &BTreeMap<&'a str, Kept>,
-    filters: &BTreeMap<String, Filters>,
+    kept: &BTreeMap<&'a str, KeptPositions>,
+    filters: &BTreeMap<String, LayerFilters>,
 ) -> BTreeMap<String, &'a str> {
     let stored: BTreeSet<&str> = graph.initializer.iter().map(TensorProto::name).collect();
     let mut owners: BTreeMap<String, &str> = BTreeMap::new();
@@ -312,17 +318,17 @@ fn is_layer(node: &NodeProto) -> bool {
     LAYERS.contains(&node.op_type())
 }
 
-struct Cuts<'a> {
+struct TensorCuts<'a> {
     source: &'a Path,
-    kept: &'a BTreeMap<&'a str, Kept<'a>>,
-    filters: &'a BTreeMap<String, Filters>,
+    kept: &'a BTreeMap<&'a str, KeptPositions<'a>>,
+    filters: &'a BTreeMap<String, LayerFilters>,
     /// The layers of the tensors that become smaller.
     owners: BTreeMap<String, &'a str>,
     /// What remains of tensors along the channels that they meet.
-    along: BTreeMap<String, Cut<'a>>,
+    along: BTreeMap<String, AxisCut<'a>>,
 }
 
-impl Cuts<'_> {
+impl TensorCuts<'_> {
     fn cut(&self, graph: &mut GraphProto, stored: &[Initializer], shared: &BTreeMap<String, String>) -> Result<()> {
         let mut stored: BTreeMap<&str, &Initializer> =
             stored.iter().map(|initializer| (initializer.tensor.name(), initializer)).collect();
@@ -360,12 +366,12 @@ impl Cuts<'_> {
     /// Cuts the tensors that nodes hold.
     fn cut_constants(&self, graph: &mut GraphProto) -> Result<()> {
         for node in graph.node.iter_mut().filter(|node| node.op_type() == "Constant") {
-            let Some(&Cut { axis, kept }) = node.output.first().and_then(|output| self.along.get(output)) else {
+            let Some(&AxisCut { axis, kept }) = node.output.first().and_then(|output| self.along.get(output)) else {
                 continue;
             };
             for tensor in node.attribute.iter_mut().filter_map(|attribute| attribute.t.as_deref_mut()) {
                 let raw = self.payload(&Initializer { tensor: tensor.clone(), payload: None })?;
-                let mut values = Values { dims: tensor::dims(tensor).unwrap_or_default(), raw };
+                let mut values = TensorValues { dims: tensor::dims(tensor).unwrap_or_default(), raw };
                 values.keep(axis, Some(kept));
                 values.store(tensor);
             }
@@ -423,8 +429,8 @@ impl Cuts<'_> {
 
     /// Puts the remaining values of a tensor into it.
     fn replace(&self, tensor: &mut TensorProto, raw: Vec<u8>, groups: usize) {
-        let mut values = Values { dims: tensor::dims(tensor).unwrap_or_default(), raw };
-        if let Some(&Cut { axis, kept }) = self.along.get(tensor.name()) {
+        let mut values = TensorValues { dims: tensor::dims(tensor).unwrap_or_default(), raw };
+        if let Some(&AxisCut { axis, kept }) = self.along.get(tensor.name()) {
             values.keep(axis, Some(kept));
         } else if let Some((&layer, kept)) =
             self.owners.get(tensor.name()).and_then(|layer| self.kept.get_key_value(layer))
@@ -452,12 +458,12 @@ fn is_elsewhere(tensor: &TensorProto) -> bool {
 }
 
 /// The elements of a tensor as bytes, the last axis closest together.
-struct Values {
+struct TensorValues {
     dims: Vec<usize>,
     raw: Vec<u8>,
 }
 
-impl Values {
+impl TensorValues {
     /// Keeps these positions of an axis; all where there are none to keep or the axis is shorter.
     fn keep(&mut self, axis: usize, kept: Option<&[usize]>) {
         let Some((&length, kept)) = self.dims.get(axis).zip(kept) else { return };
@@ -514,18 +520,18 @@ fn resize(input: &mut ValueInfoProto, dims: &BTreeMap<&str, &[i64]>) {
 }
 
 /// The network that bytes are, with where the file has what it is made of.
-fn reread(bytes: &[u8], source: &Path, dims: &Dims) -> Result<(Network, Traced)> {
+fn reread(bytes: &[u8], source: &Path, dims: &NamedDims) -> Result<(Network, TensorOrigins)> {
     let mut file = messages(Cursor::new(bytes), bytes.len() as u64, source)?;
     source::set_dims(&mut file.model, dims).map_err(|problem| Error::usage(problem).file(source))?;
-    let (read, traced) = traced(&file, source).map_err(|problem| in_file(problem, source))?;
+    let (read, traced) = load_with_origins(&file, source).map_err(|problem| in_file(problem, source))?;
     Ok((read.network, traced))
 }
 
 /// The first layer that becomes smaller without filters in the file.
-fn computed<'a>(
+fn first_without_filters<'a>(
     network: &'a Network,
-    kept: &BTreeMap<&str, Kept>,
-    filters: &BTreeMap<String, Filters>,
+    kept: &BTreeMap<&str, KeptPositions>,
+    filters: &BTreeMap<String, LayerFilters>,
 ) -> Option<&'a str> {
     let is_computed = |node: &&Node| {
         kept.contains_key(&*node.name) && !filters.contains_key(&*node.name) && has_filters(network, node)
@@ -534,7 +540,7 @@ fn computed<'a>(
 }
 
 /// The error with its likely cause.
-fn because(error: Error, computed: Option<&str>, written: Option<&str>) -> Error {
+fn with_cause(error: Error, computed: Option<&str>, written: Option<&str>) -> Error {
     let cause = match (computed, written) {
         (Some(layer), _) => format!("the file computes the weight of \"{layer}\" from other tensors"),
         (None, Some(part)) if part.ends_with("(Slice)") || part.ends_with("(Split)") => {
@@ -549,7 +555,7 @@ fn because(error: Error, computed: Option<&str>, written: Option<&str>) -> Error
 }
 
 /// Refuses bytes that are another network than the pruned one: a file may compute with sizes that are written into it.
-fn check_same(bytes: &[u8], source: &Path, dims: &Dims, pruned: &Network) -> Result<()> {
+fn check_same(bytes: &[u8], source: &Path, dims: &NamedDims, pruned: &Network) -> Result<()> {
     let refused = |problem: String| Err(Error::input(problem).file(source).help(IN_PYTHON));
     let read = match reread(bytes, source, dims) {
         Ok((read, _)) => read,

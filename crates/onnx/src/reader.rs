@@ -1,25 +1,26 @@
 //! Reads a graph node by node: resolves each node's inputs, translates its operator, stores its outputs.
 
-use super::batch::Batch;
-use super::call::{Call, Misfit, Outcome};
-use super::curves::Curves;
-use super::exporter::{Exporter, Noted};
-use super::file::{File, Initializer};
-use super::keeping::Expressions;
-use super::ledger::{Filters, Ledger};
-use super::number::Number;
-use super::pending::Patterns;
+use super::batch::BatchAxis;
+use super::call::{CallResult, NodeCall, NodeMisfit};
+use super::curves::NodeCurves;
+use super::exporter::{ExporterNotes, NotedOperand};
+use super::file::{Initializer, OnnxFile};
+use super::keeping::SharedExpressions;
+use super::ledger::{LayerFilters, ParameterLedger};
+use super::number::BatchNumber;
+use super::pending_pattern::PendingPatterns;
 use super::schema::{GraphProto, ModelProto, NodeProto, TensorProto};
-use super::source::{self, Data, Problem, described};
-use super::tensor::{self, Constant};
-use super::translate::{Noticed, Translation};
-use super::value::{Feature, Table, Value, Weight, elements};
-use super::values::Values;
-use super::warning::{Contradiction, Merged, Warning};
+use super::source::{self, FileProblem, GraphInput, node_text};
+use super::tensor::{self, KnownTensor};
+use super::translate::{GraphTranslation, TranslationNotes};
+use super::value::{Feature, FixedTensor, Value, WeightTensor, elements};
+use super::values::GraphValues;
+use super::warning::{MergedTensors, ShapeContradiction, Warning};
 use super::{PRODUCER, evaluation_mode, fold, keeping, operators, order, refused};
 use hashbrown::HashMap;
 use perf4sight_network::{
-    Borrows, ChannelsLast, Followed, FollowedPass, Keeping, Kernels, Network, NetworkBuilder, NodeId, Op,
+    BorrowedMemory, ChannelsLast, FollowedModule, FollowedPass, KeptReading, Network, NetworkBuilder, NodeId, Op,
+    OperatorKind,
 };
 use perf4sight_step::workload::{Precision, Stage, Step, Trainable};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,19 +39,19 @@ const BUFFERS: &str = "perf4sight.buffers";
 const FOLLOWED: &str = "perf4sight.followed";
 
 /// A value of the graph as the network has it.
-pub(super) struct Seen {
+pub(super) struct ReadValue {
     /// The name of the node that makes it.
     pub node: String,
     /// Where its batch is; none where it is the same for every sample.
-    pub batch: Option<Batch>,
+    pub batch: Option<BatchAxis>,
 }
 
-pub(super) struct Reading {
+pub(super) struct GraphReading {
     pub network: Network,
     /// Where the filters of its layers are stored, by node name.
-    pub filters: BTreeMap<String, Filters>,
+    pub filters: BTreeMap<String, LayerFilters>,
     /// The nodes that make the values of the graph.
-    pub values: BTreeMap<String, Seen>,
+    pub values: BTreeMap<String, ReadValue>,
     /// Number of batch normalisations that the exporter folded and its notes restored.
     pub restored: usize,
     pub has_notes: bool,
@@ -64,58 +65,58 @@ pub(super) struct Reading {
 /// # Errors
 /// A graph that contradicts itself, or whose cost cannot be computed.
 pub(super) fn read(
-    file: &File,
+    file: &OnnxFile,
     graph: &GraphProto,
     name: &str,
     opset: i64,
-    keeping: Keeping,
-) -> Result<Reading, Problem> {
+    keeping: KeptReading,
+) -> Result<GraphReading, FileProblem> {
     refused::check(graph)?;
     let data = source::data(graph, &file.initializers)?;
     let outputs = outputs(graph)?;
     let buffers = buffers(&file.model);
-    let exporter = Exporter::new(graph, &file.initializers, buffers.keys().copied());
+    let exporter = ExporterNotes::new(graph, &file.initializers, buffers.keys().copied());
     let mut known = source::initial_values(file, graph, &exporter, &data)?;
     let (builder, features) = begin(name, &data)?;
     known.extend(data.iter().map(|data| data.name.as_str()).zip(features.into_iter().map(Value::Feature)));
     known.reserve(graph.node.len());
-    let order = order::ordered(&graph.node, &|name| known.contains_key(name), &outputs)?;
+    let order = order::order_nodes(&graph.node, &|name| known.contains_key(name), &outputs)?;
     if order.is_empty() {
         let help = "export a network that computes something";
         return Err(("holds no operation: its output is its input".into(), Some(help)));
     }
-    let mut to = Translation {
+    let mut to = GraphTranslation {
         builder,
-        samples: data[0].samples.map_or(Number::BATCH, Number::from),
+        samples: data[0].samples.map_or(BatchNumber::BATCH, BatchNumber::from),
         opset,
         ours: file.model.producer_name() == PRODUCER,
         of_module: evaluation_mode::is_of_module(&file.model),
         domains: domains(&file.model),
         exporter: &exporter,
-        values: Values::new(graph, known),
-        ledger: Ledger::default(),
-        curves: Curves::default(),
-        pending: Patterns::new(),
-        noticed: Noticed::default(),
+        values: GraphValues::new(graph, known),
+        ledger: ParameterLedger::default(),
+        curves: NodeCurves::default(),
+        pending: PendingPatterns::new(),
+        noticed: TranslationNotes::default(),
         keeping,
-        expressions: Expressions::default(),
+        expressions: SharedExpressions::default(),
     };
     for node in order {
-        to.read(node).map_err(|why| (format!("{} {why}", described(node)), None))?;
+        to.read(node).map_err(|why| (format!("{} {why}", node_text(node)), None))?;
     }
     to.join_variances();
     let results = results(&to, &outputs)?;
     let mut warnings = exporter.warnings(data[0].samples);
     warnings.extend(to.ledger.complete(&mut to.builder));
     warnings.extend(buffers_by_name(&exporter, &file.initializers));
-    warnings.extend(merged(graph, &file.initializers).filter(|_| !exporter.has_notes()));
+    warnings.extend(merged_warning(graph, &file.initializers).filter(|_| !exporter.has_notes()));
     let unread = unread(&to, &buffers);
-    let seen = |feature: Feature| Seen { node: to.builder.node(feature.id).name.clone(), batch: feature.batch };
+    let seen = |feature: Feature| ReadValue { node: to.builder.node(feature.id).name.clone(), batch: feature.batch };
     let values = to.values.features().map(|(name, feature)| (name.to_string(), seen(feature))).collect();
-    let Translation { builder, ledger, mut noticed, ours, .. } = to;
+    let GraphTranslation { builder, ledger, mut noticed, ours, .. } = to;
     let restored = noticed.restored;
     let network = builder.finish_with(&results).holding(unread);
-    let followed = followed(&file.model, &network);
+    let followed = read_followed(&file.model, &network);
     let network = network.following(followed).as_keeping(keeping);
     if !ours {
         keeping::unsure(&network).into_iter().for_each(|of| noticed.unsure(of));
@@ -128,7 +129,7 @@ pub(super) fn read(
     }
     warnings.extend(noticed.warnings());
     let (filters, has_notes) = (ledger.into_filters(), exporter.has_notes());
-    Ok(Reading { network, filters, values, restored, has_notes, leaves_open, warnings })
+    Ok(GraphReading { network, filters, values, restored, has_notes, leaves_open, warnings })
 }
 
 fn domains(model: &ModelProto) -> HashMap<&str, i64> {
@@ -138,7 +139,7 @@ fn domains(model: &ModelProto) -> HashMap<&str, i64> {
 
 /// The builder of a network, with its inputs. A single input has the same name in every network; several are named as in their
 /// file.
-fn begin(network: &str, data: &[Data]) -> Result<(NetworkBuilder, Vec<Feature>), Problem> {
+fn begin(network: &str, data: &[GraphInput]) -> Result<(NetworkBuilder, Vec<Feature>), FileProblem> {
     let (first, others) = data.split_first().expect("the source of a network names at least one input");
     let mut builder = match others {
         [] => NetworkBuilder::new(network, first.input.clone()),
@@ -149,12 +150,12 @@ fn begin(network: &str, data: &[Data]) -> Result<(NetworkBuilder, Vec<Feature>),
         let added = builder.insert(&other.name, Op::Input(other.input.clone()), &[]);
         ids.push(added.map_err(|why| (format!("input \"{}\" {why}", other.name), None))?);
     }
-    let feature = |(id, data): (NodeId, &Data)| Feature { id, batch: Some(data.batch), guessed: false };
+    let feature = |(id, data): (NodeId, &GraphInput)| Feature { id, batch: Some(data.batch), guessed: false };
     let features = ids.into_iter().zip(data).map(feature).collect();
     Ok((builder, features))
 }
 
-fn outputs(graph: &GraphProto) -> Result<Vec<&str>, Problem> {
+fn outputs(graph: &GraphProto) -> Result<Vec<&str>, FileProblem> {
     let names: Vec<&str> = graph.output.iter().map(|output| output.name()).collect();
     match names.is_empty() {
         true => Err((
@@ -166,7 +167,7 @@ fn outputs(graph: &GraphProto) -> Result<Vec<&str>, Problem> {
 }
 
 /// The results of the network: of several outputs, those that depend on its inputs.
-fn results(to: &Translation, outputs: &[&str]) -> Result<Vec<NodeId>, Problem> {
+fn results(to: &GraphTranslation, outputs: &[&str]) -> Result<Vec<NodeId>, FileProblem> {
     let result = |output: &&str| match to.values.get(output) {
         Some(Value::Feature(result)) if to.depends_on_data(result.id) => Some(result.id),
         _ => None,
@@ -190,7 +191,7 @@ fn note<'a>(model: &'a ModelProto, key: &str) -> &'a str {
 }
 
 /// What passes of the module take, where our Python module followed them.
-fn followed(model: &ModelProto, network: &Network) -> Option<Followed> {
+fn read_followed(model: &ModelProto, network: &Network) -> Option<FollowedModule> {
     let (kind, passes) = note(model, FOLLOWED).split_once('\n')?;
     let (stage, rest) = kind.split_once(' ')?;
     let (precision, trainable) = rest.split_once(' ')?;
@@ -203,15 +204,17 @@ fn followed(model: &ModelProto, network: &Network) -> Option<Followed> {
     let (tensors, passes) = passes.strip_prefix("channels_last ")?.split_once('\n')?;
     let (convolutions, passes) = passes.strip_prefix("convolutions ")?.split_once('\n')?;
     let is_so = |name: &str| tensors.split(',').any(|one| one == name);
-    let followed = Followed::new(step, passes.lines().map(followed_pass).collect::<Option<_>>()?)?;
+    let followed = FollowedModule::new(step, passes.lines().map(followed_pass).collect::<Option<_>>()?)?;
     let channels_last = ChannelsLast { images: is_so("images"), filters: is_so("filters") };
-    let convolutions: Vec<Borrows> = numbers(convolutions)?.into_iter().map(borrows).collect::<Option<_>>()?;
+    let convolutions: Vec<BorrowedMemory> = numbers(convolutions)?.into_iter().map(borrows).collect::<Option<_>>()?;
     let followed = followed.with_weights(numbers(weights)?).with_channels_last(channels_last);
     Some(followed.with_convolutions(network, &convolutions))
 }
 
-fn borrows(number: u64) -> Option<Borrows> {
-    [Borrows::Blocks, Borrows::ChannelsLast, Borrows::Columns].get(usize::try_from(number).ok()?).copied()
+fn borrows(number: u64) -> Option<BorrowedMemory> {
+    [BorrowedMemory::Blocks, BorrowedMemory::ChannelsLast, BorrowedMemory::Columns]
+        .get(usize::try_from(number).ok()?)
+        .copied()
 }
 
 /// Numbers between commas.
@@ -226,7 +229,7 @@ fn followed_pass(line: &str) -> Option<FollowedPass> {
     let operators = words.map(|word| {
         let (kind, (forward, backward)) =
             word.split_once('=').and_then(|(kind, of)| Some((kind, of.split_once('/')?)))?;
-        let kind = Kernels::ALL.into_iter().find(|known| known.name() == kind)?;
+        let kind = OperatorKind::ALL.into_iter().find(|known| known.name() == kind)?;
         Some((kind, [numbers(forward)?, numbers(backward)?]))
     });
     let operators = operators.collect::<Option<_>>()?;
@@ -234,7 +237,7 @@ fn followed_pass(line: &str) -> Option<FollowedPass> {
 }
 
 /// How many untrained numbers modules hold that no operation does.
-fn unread(to: &Translation, buffers: &BTreeMap<&str, u64>) -> u64 {
+fn unread(to: &GraphTranslation, buffers: &BTreeMap<&str, u64>) -> u64 {
     let left_out = buffers.iter().filter(|(name, _)| to.values.get(name).is_none()).map(|(_, numbers)| *numbers);
     let written = match to.values.get(UNREAD) {
         Some(Value::Opaque(table)) if to.ours => elements(&table.dims),
@@ -248,7 +251,7 @@ fn is_float(tensor: &TensorProto) -> bool {
 }
 
 /// Stored tensors that count as buffers by name only: an exporter without notes gives no other sign of what is a parameter.
-fn buffers_by_name(exporter: &Exporter, stored: &[Initializer]) -> Option<Warning> {
+fn buffers_by_name(exporter: &ExporterNotes, stored: &[Initializer]) -> Option<Warning> {
     let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor));
     let tensors = tensors.filter(|tensor| exporter.is_buffer_by_name(tensor.name()));
     let tensors: Vec<_> = tensors.map(|tensor| (tensor.name().to_string(), elements(&tensor.dims))).collect();
@@ -258,7 +261,7 @@ fn buffers_by_name(exporter: &Exporter, stored: &[Initializer]) -> Option<Warnin
 /// PyTorch's TorchScript exporter stores equal tensors once, and gives each of the others an Identity of its name: tied weights
 /// as well as layers that merely began with the same values (`deduplicate_initializers`; outside of training mode it compares
 /// values).
-fn merged(graph: &GraphProto, stored: &[Initializer]) -> Option<Warning> {
+fn merged_warning(graph: &GraphProto, stored: &[Initializer]) -> Option<Warning> {
     // Vectors that were merged count each time anyway.
     let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor) && tensor.dims.len() > 1);
     let tensors: BTreeSet<&str> = tensors.map(|tensor| tensor.name()).collect();
@@ -267,10 +270,10 @@ fn merged(graph: &GraphProto, stored: &[Initializer]) -> Option<Warning> {
     let mut pairs = pairs.filter(|(_, stored_as)| tensors.contains(stored_as.as_str()));
     let (first, stored_as) = pairs.next()?;
     let count = 1 + pairs.count();
-    Some(Warning::Merged(Merged { first: first.clone(), stored_as: stored_as.clone(), count }))
+    Some(Warning::Merged(MergedTensors { first: first.clone(), stored_as: stored_as.clone(), count }))
 }
 
-impl<'a> Translation<'a> {
+impl<'a> GraphTranslation<'a> {
     /// Reads one node, whose inputs have been read.
     ///
     /// # Errors
@@ -279,8 +282,8 @@ impl<'a> Translation<'a> {
         let operands = self.operands(node);
         self.builder.set_module(keeping::calls(node).as_deref().filter(|_| !self.ours));
         let operands = self.computed_again(node, operands);
-        let call = Call { node, inputs: self.detached(node, operands) };
-        self.expressions.made(node);
+        let call = NodeCall { node, inputs: self.detached_operands(node, operands) };
+        self.expressions.record_made(node);
         if node.op_type() == "If" {
             let outputs = self.branch(&call)?;
             node.output.iter().zip(outputs).for_each(|(name, value)| self.values.set(name, value));
@@ -289,7 +292,7 @@ impl<'a> Translation<'a> {
         let before = self.builder.node_count();
         let outputs = match self.outputs(&call) {
             Ok(outputs) => outputs,
-            Err(Misfit::Wrong(problem)) if !call.features().any(|feature| feature.guessed) => return Err(problem),
+            Err(NodeMisfit::Wrong(problem)) if !call.features().any(|feature| feature.guessed) => return Err(problem),
             Err(_) => operators::unknown::load(self, &call)?,
         };
         self.keep_inputs_of_function(node, before);
@@ -302,22 +305,22 @@ impl<'a> Translation<'a> {
     }
 
     /// The declared shape of an output, if the operator makes another one; the batch is open in any case.
-    fn contradiction(&self, node: &NodeProto, name: &str, value: &Value) -> Option<Contradiction> {
+    fn contradiction(&self, node: &NodeProto, name: &str, value: &Value) -> Option<ShapeContradiction> {
         let Value::Feature(feature @ Feature { batch: Some(batch), guessed: false, .. }) = value else { return None };
         // If a node combines samples, both of its axes have the size of the batch.
         if self.builder.is_across(feature.id) {
             return None;
         }
-        let (declared, made) = (self.values.declared(name)?, self.dims(*feature));
+        let (declared, made) = (self.values.declared_shape(name)?, self.dims(*feature));
         let open = |axis: usize| axis == batch.axis;
-        let fits = |(axis, (declared, made)): (usize, (&Option<u64>, &Number))| {
+        let fits = |(axis, (declared, made)): (usize, (&Option<u64>, &BatchNumber))| {
             open(axis) || declared.is_none_or(|dim| *made == dim)
         };
         if declared.len() == made.len() && declared.iter().zip(&made).enumerate().all(fits) {
             return None;
         }
-        let made = made.into_iter().enumerate().map(|(axis, dim)| dim.whole().filter(|_| !open(axis))).collect();
-        Some(Contradiction { value: name.into(), node: described(node), declared: declared.to_vec(), made })
+        let made = made.into_iter().enumerate().map(|(axis, dim)| dim.as_integer().filter(|_| !open(axis))).collect();
+        Some(ShapeContradiction { value: name.into(), node: node_text(node), declared: declared.to_vec(), made })
     }
 
     fn operands(&self, node: &NodeProto) -> Vec<Value> {
@@ -338,22 +341,24 @@ impl<'a> Translation<'a> {
     fn operand(&self, node: &NodeProto, place: usize, name: &str) -> Value {
         let value = self.values.get(name).cloned().unwrap_or(Value::Absent);
         match value {
-            Value::Weight(weight) if *weight.stored == *name => match self.exporter.noted(node, place) {
-                Noted::Parameter(parameter) => {
-                    Value::Weight(Weight { tensor: parameter.into(), certain: true, ..weight })
+            Value::Weight(weight) if *weight.stored == *name => match self.exporter.operand_at(node, place) {
+                NotedOperand::Parameter(parameter) => {
+                    Value::Weight(WeightTensor { tensor: parameter.into(), certain: true, ..weight })
                 }
-                Noted::Constant => Value::Opaque(Table::made(weight.dims)),
-                Noted::Nothing => match self.exporter.name_in_module(node, name) {
-                    Some(name) => Value::Weight(Weight { tensor: name.into(), ..weight }),
+                NotedOperand::Constant => Value::Opaque(FixedTensor::unheld(weight.dims)),
+                NotedOperand::Nothing => match self.exporter.name_in_module(node, name) {
+                    Some(name) => Value::Weight(WeightTensor { tensor: name.into(), ..weight }),
                     None => Value::Weight(weight),
                 },
             },
             // The single slope of a PReLU, to which an exporter gave the axes of the other operand.
             Value::Constant(slope) if node.op_type() == "PRelu" && place == 1 => {
-                match self.exporter.noted(node, place) {
-                    Noted::Parameter(parameter) => source::weight(parameter, slope.dims.clone())
-                        .map_or(Value::Constant(slope), |weight| Value::Weight(Weight { certain: true, ..weight })),
-                    Noted::Constant | Noted::Nothing => Value::Constant(slope),
+                match self.exporter.operand_at(node, place) {
+                    NotedOperand::Parameter(parameter) => source::weight(parameter, slope.dims.clone())
+                        .map_or(Value::Constant(slope), |weight| {
+                            Value::Weight(WeightTensor { certain: true, ..weight })
+                        }),
+                    NotedOperand::Constant | NotedOperand::Nothing => Value::Constant(slope),
                 }
             }
             other => other,
@@ -361,25 +366,25 @@ impl<'a> Translation<'a> {
     }
 
     /// The outputs of the branch that a condition selects, read in place of the node.
-    fn branch(&mut self, call: &Call<'a>) -> Result<Vec<Value>, String> {
-        let condition = call.constant(0).and_then(Constant::uniform).ok_or(refused::BY_DATA)?;
+    fn branch(&mut self, call: &NodeCall<'a>) -> Result<Vec<Value>, String> {
+        let condition = call.constant(0).and_then(KnownTensor::uniform).ok_or(refused::BY_DATA)?;
         let graph = call.graph(if condition != 0.0 { "then_branch" } else { "else_branch" });
         let graph = graph.ok_or("lacks one of its two graphs")?;
         refused::check(graph).map_err(|(problem, _)| problem)?;
         for tensor in &graph.initializer {
-            let value = source::stored(tensor, self.exporter, false).map_err(|(problem, _)| problem)?;
+            let value = source::stored_value(tensor, self.exporter, false).map_err(|(problem, _)| problem)?;
             self.values.set(tensor.name(), value);
         }
         let outputs: Vec<&str> = graph.output.iter().map(|output| output.name()).collect();
         let known = |name: &str| self.values.get(name).is_some();
-        let order = order::ordered(&graph.node, &known, &outputs).map_err(|(problem, _)| problem)?;
+        let order = order::order_nodes(&graph.node, &known, &outputs).map_err(|(problem, _)| problem)?;
         for node in order {
-            self.read(node).map_err(|why| format!("holds {}, which {why}", described(node)))?;
+            self.read(node).map_err(|why| format!("holds {}, which {why}", node_text(node)))?;
         }
         Ok(outputs.into_iter().map(|name| self.values.get(name).cloned().unwrap_or(Value::Absent)).collect())
     }
 
-    fn outputs(&mut self, call: &Call) -> Outcome {
+    fn outputs(&mut self, call: &NodeCall) -> CallResult {
         match fold::evaluate(call) {
             Some(constant) => Ok(vec![Value::constant(constant)]),
             None => operators::dispatch(self, call),

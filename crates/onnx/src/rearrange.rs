@@ -1,16 +1,16 @@
 //! Rearranges the elements of constants: views, transpositions, slices, lookups, concatenations, copies.
 
-use super::call::{Call, Misfit, axis};
-use super::number::{Dims, Number, product};
-use super::tensor::Constant;
+use super::call::{NodeCall, NodeMisfit, axis};
+use super::number::{BatchNumber, TensorDims, product};
+use super::tensor::KnownTensor;
 
 /// More elements than shape or scalar arithmetic ever has; larger results stay unknown.
 pub(super) const MAX_ELEMENTS: usize = 1 << 12;
 
 /// The shape that an operation which keeps all elements gives to a tensor of shape `dims`.
-pub(super) fn view(call: &Call, dims: &[Number]) -> Option<Dims> {
+pub(super) fn view(call: &NodeCall, dims: &[BatchNumber]) -> Option<TensorDims> {
     match call.node.op_type() {
-        "Reshape" => resolved(dims, &call.numbers("shape", 1)?, call.flag("allowzero")).ok(),
+        "Reshape" => resolve_target(dims, &call.numbers("shape", 1)?, call.flag("allowzero")).ok(),
         "Unsqueeze" => {
             let axes = call.integers("axes", 1)?;
             let rank = dims.len() + axes.len();
@@ -29,14 +29,18 @@ pub(super) fn view(call: &Call, dims: &[Number]) -> Option<Dims> {
 }
 
 /// The target of a reshape with its placeholders filled in: 0 keeps an axis, -1 takes the remaining elements.
-pub(super) fn resolved(from: &[Number], target: &[Number], zero_is_zero: bool) -> Result<Dims, Misfit> {
-    let wrong = || Misfit::Wrong(format!("cannot view {from:?} as {target:?}"));
+pub(super) fn resolve_target(
+    from: &[BatchNumber],
+    target: &[BatchNumber],
+    zero_is_zero: bool,
+) -> Result<TensorDims, NodeMisfit> {
+    let wrong = || NodeMisfit::Wrong(format!("cannot view {from:?} as {target:?}"));
     let filled = target.iter().enumerate().map(|(i, &dim)| match dim {
         _ if dim == 0 && !zero_is_zero => from.get(i).copied().ok_or_else(wrong),
         _ if dim == -1 => Ok(1.into()),
         _ => Ok(dim),
     });
-    let mut dims = filled.collect::<Result<Dims, _>>()?;
+    let mut dims = filled.collect::<Result<TensorDims, _>>()?;
     if let Some(open) = target.iter().position(|&dim| dim == -1) {
         dims[open] = product(from) / product(&dims);
     }
@@ -47,7 +51,7 @@ pub(super) fn resolved(from: &[Number], target: &[Number], zero_is_zero: bool) -
 }
 
 /// The order of axes of a transposition; the reverse order by default.
-pub(super) fn order(call: &Call, rank: usize) -> Result<Vec<usize>, Misfit> {
+pub(super) fn order(call: &NodeCall, rank: usize) -> Result<Vec<usize>, NodeMisfit> {
     let order: Vec<usize> = match call.ints("perm") {
         Some(order) => order.iter().map(|&from| axis(from, rank)).collect::<Result<_, _>>()?,
         None => (0..rank).rev().collect(),
@@ -56,7 +60,7 @@ pub(super) fn order(call: &Call, rank: usize) -> Result<Vec<usize>, Misfit> {
     sorted.sort_unstable();
     match sorted == (0..rank).collect::<Vec<_>>() {
         true => Ok(order),
-        false => Err(Misfit::Wrong(format!("has {order:?} as the order of {rank} axes"))),
+        false => Err(NodeMisfit::Wrong(format!("has {order:?} as the order of {rank} axes"))),
     }
 }
 
@@ -66,33 +70,36 @@ pub(super) fn bound(place: i64, length: usize) -> usize {
 }
 
 /// What a slice takes along one axis.
-pub(super) struct Cut {
+pub(super) struct AxisSlice {
     pub axis: i64,
-    pub start: Number,
-    pub end: Number,
+    pub start: BatchNumber,
+    pub end: BatchNumber,
     pub step: i64,
 }
 
-pub(super) fn cuts(call: &Call) -> Result<Vec<Cut>, Misfit> {
+pub(super) fn cuts(call: &NodeCall) -> Result<Vec<AxisSlice>, NodeMisfit> {
     let [starts, ends] = [("starts", 1), ("ends", 2)].map(|(name, index)| call.numbers(name, index));
-    let (starts, ends) = (starts.ok_or(Misfit::Unsupported)?, ends.ok_or(Misfit::Unsupported)?);
+    let (starts, ends) = (starts.ok_or(NodeMisfit::Unsupported)?, ends.ok_or(NodeMisfit::Unsupported)?);
     let axes = call.integers("axes", 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
-    let steps = call.constant(4).map_or_else(|| vec![1; starts.len()], Constant::as_integers);
+    let steps = call.constant(4).map_or_else(|| vec![1; starts.len()], KnownTensor::as_integers);
     if [ends.len(), axes.len(), steps.len()].iter().any(|&count| count != starts.len()) {
-        return Err(Misfit::Wrong("has starts, ends, axes and steps of different lengths".into()));
+        return Err(NodeMisfit::Wrong("has starts, ends, axes and steps of different lengths".into()));
     }
     let ranges = starts.into_iter().zip(ends).zip(axes).zip(steps);
-    Ok(ranges.map(|(((start, end), axis), step)| Cut { axis, start, end, step }).collect())
+    Ok(ranges.map(|(((start, end), axis), step)| AxisSlice { axis, start, end, step }).collect())
 }
 
 /// A place that is the end of an axis however long it is: exporters write the largest number of 31 or 63 bits for the end of `x[:]`.
 const THE_END: f64 = i32::MAX as f64;
 
 /// The first element of a slice, and the number of elements; `None` for a step of 0.
-pub(super) fn span(&Cut { start, end, step, .. }: &Cut, length: Number) -> Option<(Number, Number)> {
-    let counted = |place: Number| match place {
+pub(super) fn span(
+    &AxisSlice { start, end, step, .. }: &AxisSlice,
+    length: BatchNumber,
+) -> Option<(BatchNumber, BatchNumber)> {
+    let counted = |place: BatchNumber| match place {
         place if place < 0 => place + length,
-        place if place.known().is_some_and(|place| place >= THE_END) => length,
+        place if place.fixed_value().is_some_and(|place| place >= THE_END) => length,
         place => place,
     };
     let (first, taken) = match step {
@@ -110,25 +117,25 @@ pub(super) fn span(&Cut { start, end, step, .. }: &Cut, length: Number) -> Optio
     Some((first, (taken.max(0) / step.unsigned_abs()).map(f64::ceil)))
 }
 
-pub(super) fn transpose(call: &Call, data: &Constant) -> Option<Constant> {
+pub(super) fn transpose(call: &NodeCall, data: &KnownTensor) -> Option<KnownTensor> {
     let order = order(call, data.dims.len()).ok()?;
     let dims = order.iter().map(|&from| data.dims[from]).collect();
     let mut source = vec![0; order.len()];
-    picked(data, dims, |place| {
+    pick_elements(data, dims, |place| {
         order.iter().zip(place).for_each(|(&axis, &index)| source[axis] = index);
         offset(&data.dims, &source)
     })
 }
 
-pub(super) fn slice(call: &Call, data: &Constant) -> Option<Constant> {
+pub(super) fn slice(call: &NodeCall, data: &KnownTensor) -> Option<KnownTensor> {
     let (mut dims, mut first, mut step) = (data.dims.clone(), vec![0i64; data.dims.len()], vec![1i64; data.dims.len()]);
     for cut in cuts(call).ok()? {
         let along = axis(cut.axis, data.dims.len()).ok()?;
         let (from, count) = span(&cut, data.dims[along].into())?;
-        (first[along], dims[along], step[along]) = (from.whole()?, count.whole()?, cut.step);
+        (first[along], dims[along], step[along]) = (from.as_integer()?, count.as_integer()?, cut.step);
     }
     let mut source = vec![0; dims.len()];
-    picked(data, dims, |place| {
+    pick_elements(data, dims, |place| {
         let places = place.iter().zip(&first).zip(&step).map(|((&i, first), step)| (first + i as i64 * step) as usize);
         source.clear();
         source.extend(places);
@@ -136,7 +143,7 @@ pub(super) fn slice(call: &Call, data: &Constant) -> Option<Constant> {
     })
 }
 
-pub(super) fn gather(call: &Call, data: &Constant, indices: &Constant) -> Option<Constant> {
+pub(super) fn gather(call: &NodeCall, data: &KnownTensor, indices: &KnownTensor) -> Option<KnownTensor> {
     let along = axis(call.int("axis").unwrap_or(0), data.dims.len()).ok()?;
     let length = data.dims[along];
     let rows = indices.as_integers().into_iter();
@@ -146,16 +153,16 @@ pub(super) fn gather(call: &Call, data: &Constant, indices: &Constant) -> Option
         .collect::<Option<_>>()?;
     let dims = [&data.dims[..along], &indices.dims, &data.dims[along + 1..]].concat();
     let behind = along + indices.dims.len();
-    picked(data, dims, |place| {
+    pick_elements(data, dims, |place| {
         let row = rows[offset(&indices.dims, &place[along..behind])];
         offset(&data.dims, &[&place[..along], &[row], &place[behind..]].concat())
     })
 }
 
-pub(super) fn concat(call: &Call, parts: &[&Constant]) -> Option<Constant> {
+pub(super) fn concat(call: &NodeCall, parts: &[&KnownTensor]) -> Option<KnownTensor> {
     let first = parts.first()?;
     let along = axis(call.int("axis")?, first.dims.len()).ok()?;
-    let fits = |part: &&Constant| {
+    let fits = |part: &&KnownTensor| {
         part.dims.len() == first.dims.len() && (0..part.dims.len()).all(|i| i == along || part.dims[i] == first.dims[i])
     };
     let elements: usize = parts.iter().map(|part| part.values.len()).sum();
@@ -171,17 +178,17 @@ pub(super) fn concat(call: &Call, parts: &[&Constant]) -> Option<Constant> {
     });
     let mut dims = first.dims.clone();
     dims[along] = parts.iter().map(|part| part.dims[along]).sum();
-    Some(Constant { dims, values: rows.collect(), integer: parts.iter().all(|part| part.integer) })
+    Some(KnownTensor { dims, values: rows.collect(), integer: parts.iter().all(|part| part.integer) })
 }
 
-pub(super) fn expanded(data: &Constant, target: &[usize]) -> Option<Constant> {
+pub(super) fn expand_constant(data: &KnownTensor, target: &[usize]) -> Option<KnownTensor> {
     if data.dims == target {
         return Some(data.clone());
     }
     let ones = target.len().checked_sub(data.dims.len())?;
     let fits = data.dims.iter().zip(&target[ones..]).all(|(&dim, &wanted)| dim == wanted || dim == 1);
     let mut source = vec![0; data.dims.len()];
-    picked(data, target.to_vec(), |place| {
+    pick_elements(data, target.to_vec(), |place| {
         let places = place[ones..].iter().zip(&data.dims).map(|(&index, &dim)| index.min(dim - 1));
         source.clear();
         source.extend(places);
@@ -196,7 +203,11 @@ fn offset(dims: &[usize], place: &[usize]) -> usize {
 }
 
 /// A constant of shape `dims`; `source` gives the offset in `data` of the element at each place.
-fn picked(data: &Constant, dims: Vec<usize>, mut source: impl FnMut(&[usize]) -> usize) -> Option<Constant> {
+fn pick_elements(
+    data: &KnownTensor,
+    dims: Vec<usize>,
+    mut source: impl FnMut(&[usize]) -> usize,
+) -> Option<KnownTensor> {
     let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
     if elements > MAX_ELEMENTS {
         return None;
@@ -213,7 +224,7 @@ fn picked(data: &Constant, dims: Vec<usize>, mut source: impl FnMut(&[usize]) ->
             *index = 0;
         }
     }
-    Some(Constant { dims, values, integer: data.integer })
+    Some(KnownTensor { dims, values, integer: data.integer })
 }
 
 #[cfg(test)]
@@ -223,12 +234,12 @@ mod tests {
     use crate::schema::NodeProto;
     use crate::value::Value;
 
-    fn matrix(rows: usize, values: &[i64]) -> Constant {
-        Constant { dims: vec![rows, values.len() / rows], ..Constant::integers(values.iter().copied()) }
+    fn matrix(rows: usize, values: &[i64]) -> KnownTensor {
+        KnownTensor { dims: vec![rows, values.len() / rows], ..KnownTensor::integers(values.iter().copied()) }
     }
 
-    fn call<'a>(node: &'a NodeProto, inputs: &[Constant]) -> Call<'a> {
-        Call { node, inputs: inputs.iter().cloned().map(Value::constant).collect() }
+    fn call<'a>(node: &'a NodeProto, inputs: &[KnownTensor]) -> NodeCall<'a> {
+        NodeCall { node, inputs: inputs.iter().cloned().map(Value::constant).collect() }
     }
 
     #[test]
@@ -236,8 +247,8 @@ mod tests {
         // torch.nn.functional.pad(x, (1, 2, 3, 4)): pairs from the last axis on, zeros for the others, reversed and transposed.
         let pairs = matrix(4, &[1, 2, 3, 4, 0, 0, 0, 0]);
         let node = NodeProto { op_type: Some("Slice".into()), ..Default::default() };
-        let bounds = [[-1], [i64::MIN], [0], [-1]].map(Constant::integers);
-        let inputs: Vec<Constant> = std::iter::once(pairs.clone()).chain(bounds).collect();
+        let bounds = [[-1], [i64::MIN], [0], [-1]].map(KnownTensor::integers);
+        let inputs: Vec<KnownTensor> = std::iter::once(pairs.clone()).chain(bounds).collect();
         let reversed = slice(&call(&node, &inputs), &pairs).unwrap();
         assert_eq!(reversed.values, [0.0, 0.0, 0.0, 0.0, 3.0, 4.0, 1.0, 2.0]);
         let node = NodeProto { attribute: vec![with::ints("perm", vec![1, 0])], ..Default::default() };
@@ -250,20 +261,20 @@ mod tests {
     fn lookups_and_joins_follow_their_axis() {
         let data = matrix(2, &[1, 2, 3, 4, 5, 6]);
         let node = NodeProto { attribute: vec![with::int("axis", 1)], ..Default::default() };
-        let last = gather(&call(&node, &[]), &data, &Constant::integers([-1, 0])).unwrap();
+        let last = gather(&call(&node, &[]), &data, &KnownTensor::integers([-1, 0])).unwrap();
         assert_eq!(last.dims, [2, 2]);
         assert_eq!(last.values, [3, 1, 6, 4]);
         let joined = concat(&call(&node, &[]), &[&data, &last]).unwrap();
         assert_eq!(joined.dims, [2, 5]);
         assert_eq!(joined.values[..5], [1, 2, 3, 3, 1]);
-        assert_eq!(gather(&call(&node, &[]), &data, &Constant::integers([3])), None);
+        assert_eq!(gather(&call(&node, &[]), &data, &KnownTensor::integers([3])), None);
     }
 
     #[test]
     fn copies_are_refused_where_shapes_do_not_broadcast_or_explode() {
         let row = matrix(1, &[7, 8]);
-        assert_eq!(expanded(&row, &[2, 2]).unwrap().values, [7.0, 8.0, 7.0, 8.0]);
-        assert_eq!(expanded(&row, &[2, 3]), None);
-        assert_eq!(expanded(&row, &[1 << 40, 2]), None);
+        assert_eq!(expand_constant(&row, &[2, 2]).unwrap().values, [7.0, 8.0, 7.0, 8.0]);
+        assert_eq!(expand_constant(&row, &[2, 3]), None);
+        assert_eq!(expand_constant(&row, &[1 << 40, 2]), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Refuses graphs whose cost cannot be computed: quantised and sparse tensors, graphs whose control flow depends on data.
 
 use super::schema::{GraphProto, ValueInfoProto, type_proto};
-use super::source::{Problem, described};
+use super::source::{FileProblem, node_text};
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ pub(super) const BY_DATA: &str = "decides by its data what runs, so that what a 
 const BEFORE: &str = "bring the network as it was before it was quantised: export it from PyTorch in floating point";
 
 /// Refuses a graph with such nodes or tensors.
-pub(super) fn check(graph: &GraphProto) -> Result<(), Problem> {
+pub(super) fn check(graph: &GraphProto) -> Result<(), FileProblem> {
     let sparse =
         graph.sparse_initializer.first().map(|sparse| sparse.values.as_ref().map_or("", |values| values.name()));
     if let Some(name) = sparse.or_else(|| graph.input.iter().find(|input| is_sparse(input)).map(|input| input.name())) {
@@ -21,11 +21,11 @@ pub(super) fn check(graph: &GraphProto) -> Result<(), Problem> {
     }
     for node in &graph.node {
         if is_quantised(node.op_type()) {
-            return Err((format!("{} is quantised, which is not supported", described(node)), Some(BEFORE)));
+            return Err((format!("{} is quantised, which is not supported", node_text(node)), Some(BEFORE)));
         }
         if matches!(node.op_type(), "Loop" | "Scan") {
             let help = "export it with sizes that are fixed (torch.jit.trace and torch.export unroll loops)";
-            return Err((format!("{} {BY_DATA}", described(node)), Some(help)));
+            return Err((format!("{} {BY_DATA}", node_text(node)), Some(help)));
         }
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! Reads a file for another input size than it was exported with: all shapes are inferred again, unless the graph fixes them.
 
-use super::file::File;
-use super::ledger::Filters;
+use super::file::OnnxFile;
+use super::ledger::LayerFilters;
 use super::warning::Warning;
-use super::{Dims, Loaded, loaded, opened, source, translated};
+use super::{LoadedOnnx, NamedDims, load_graph, open_with_dims, source, translate_file};
 use hashbrown::HashMap;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::{Network, Node, Op, Shape};
@@ -21,14 +21,18 @@ mod tests;
 /// # Errors
 /// Also several inputs, an input of another number of dimensions, and an input that the graph does not take because of a layer
 /// with fixed input features, a reshape to a fixed shape, or added position embeddings.
-pub fn read_at(path: impl AsRef<Path>, dims: &Dims, input: &Shape) -> Result<Loaded> {
+pub fn read_at(path: impl AsRef<Path>, dims: &NamedDims, input: &Shape) -> Result<LoadedOnnx> {
     let path = path.as_ref();
-    resized(opened(path, dims)?, path, input).map(|(_, loaded, _)| loaded)
+    resize_file(open_with_dims(path, dims)?, path, input).map(|(_, loaded, _)| loaded)
 }
 
 /// The file with its input set to this shape, and the network read from it.
-pub(super) fn resized(mut file: File, path: &Path, input: &Shape) -> Result<(File, Loaded, BTreeMap<String, Filters>)> {
-    let own = translated(&file, path);
+pub(super) fn resize_file(
+    mut file: OnnxFile,
+    path: &Path,
+    input: &Shape,
+) -> Result<(OnnxFile, LoadedOnnx, BTreeMap<String, LayerFilters>)> {
+    let own = translate_file(&file, path);
     if let Ok((loaded, filters)) = own {
         return match loaded.network.input_shape() == input && loaded.network.inputs().count() == 1 {
             true => Ok((file, loaded, filters)),
@@ -37,23 +41,24 @@ pub(super) fn resized(mut file: File, path: &Path, input: &Shape) -> Result<(Fil
     }
     // A file that leaves its input size open cannot be read before. If something else was wrong, the same error comes again.
     set(&mut file, path, input)?;
-    let (loaded, filters) = translated(&file, path)?;
+    let (loaded, filters) = translate_file(&file, path)?;
     Ok((file, loaded, filters))
 }
 
 fn another(
-    mut file: File,
+    mut file: OnnxFile,
     path: &Path,
     input: &Shape,
     own: &Network,
-) -> Result<(File, Loaded, BTreeMap<String, Filters>)> {
+) -> Result<(OnnxFile, LoadedOnnx, BTreeMap<String, LayerFilters>)> {
     set(&mut file, path, input)?;
-    let (mut loaded, filters) = at(&file, path, own).map_err(|why| refused(&mut file, path, input, own, &why))?;
-    loaded.warnings.extend(stays(own, &loaded.network).map(|warning| warning.to_string()));
+    let (mut loaded, filters) =
+        read_resized(&file, path, own).map_err(|why| refused_error(&mut file, path, input, own, &why))?;
+    loaded.warnings.extend(fixed_size_warning(own, &loaded.network).map(|warning| warning.to_string()));
     Ok((file, loaded, filters))
 }
 
-fn set(file: &mut File, path: &Path, input: &Shape) -> Result<()> {
+fn set(file: &mut OnnxFile, path: &Path, input: &Shape) -> Result<()> {
     let Some(graph) = &mut file.model.graph else { return Ok(()) };
     source::set_input(graph, &file.initializers, input).map_err(|(problem, help)| {
         let error = Error::usage(problem).file(path);
@@ -62,8 +67,12 @@ fn set(file: &mut File, path: &Path, input: &Shape) -> Result<()> {
 }
 
 /// Reads a file whose input was set; the error describes the first misfit.
-fn at(file: &File, path: &Path, own: &Network) -> std::result::Result<(Loaded, BTreeMap<String, Filters>), String> {
-    let (loaded, filters) = loaded(file, path).map_err(|(problem, _)| problem)?;
+fn read_resized(
+    file: &OnnxFile,
+    path: &Path,
+    own: &Network,
+) -> std::result::Result<(LoadedOnnx, BTreeMap<String, LayerFilters>), String> {
+    let (loaded, filters) = load_graph(file, path).map_err(|(problem, _)| problem)?;
     let misfit = pairs(own, &loaded.network).find_map(|(before, now)| misfit(before, now));
     misfit.map_or(Ok((loaded, filters)), Err)
 }
@@ -87,7 +96,7 @@ fn is_unknown(node: &Node) -> bool {
     matches!(node.op, Op::Unknown(_))
 }
 
-fn refused(file: &mut File, path: &Path, input: &Shape, own: &Network, why: &str) -> Error {
+fn refused_error(file: &mut OnnxFile, path: &Path, input: &Shape, own: &Network, why: &str) -> Error {
     let exported = own.input_shape();
     let error = Error::input(format!("does not take an input of {input}: {why}")).file(path);
     match smallest(file, path, input, own) {
@@ -104,33 +113,33 @@ fn refused(file: &mut File, path: &Path, input: &Shape, own: &Network, why: &str
 
 /// Whether a graph takes images one pixel larger and twice as large as its own. One with a fully connected layer on the flattened
 /// image does not.
-fn takes_larger(file: &mut File, path: &Path, own: &Network) -> bool {
-    let grown = |grow: fn(usize) -> usize| spread(own.input_shape(), |(_, size)| grow(size));
+fn takes_larger(file: &mut OnnxFile, path: &Path, own: &Network) -> bool {
+    let grown = |grow: fn(usize) -> usize| with_sizes(own.input_shape(), |(_, size)| grow(size));
     [grown(|size| size.saturating_add(1)), grown(|size| size.saturating_mul(2))]
         .iter()
-        .all(|one| takes(file, path, one, own))
+        .all(|one| accepts_input(file, path, one, own))
 }
 
 /// Whether it takes sizes between these two: one pixel above the smaller one, and halfway.
-fn takes_between(file: &mut File, path: &Path, [least, most]: [&Shape; 2], own: &Network) -> bool {
-    let near = spread(least, |(axis, size)| (size + 1).min(most.dims()[axis]));
-    let half = spread(least, |(axis, size)| usize::midpoint(size, most.dims()[axis]));
-    [near, half].iter().all(|one| takes(file, path, one, own))
+fn takes_between(file: &mut OnnxFile, path: &Path, [least, most]: [&Shape; 2], own: &Network) -> bool {
+    let near = with_sizes(least, |(axis, size)| (size + 1).min(most.dims()[axis]));
+    let half = with_sizes(least, |(axis, size)| usize::midpoint(size, most.dims()[axis]));
+    [near, half].iter().all(|one| accepts_input(file, path, one, own))
 }
 
-fn takes(file: &mut File, path: &Path, input: &Shape, own: &Network) -> bool {
-    set(file, path, input).is_ok() && at(file, path, own).is_ok()
+fn accepts_input(file: &mut OnnxFile, path: &Path, input: &Shape, own: &Network) -> bool {
+    set(file, path, input).is_ok() && read_resized(file, path, own).is_ok()
 }
 
 /// An input with the same channels and other sizes, set axis by axis.
-fn spread(input: &Shape, size: impl Fn((usize, usize)) -> usize) -> Shape {
+fn with_sizes(input: &Shape, size: impl Fn((usize, usize)) -> usize) -> Shape {
     let sizes = input.dims().iter().copied().enumerate();
     Shape::new(sizes.map(|(axis, dim)| if axis == 0 { dim } else { size((axis, dim)) }).collect::<Vec<_>>())
 }
 
 /// The smallest input found between the requested one and the file's own that the graph takes. All axes but the channels grow by
 /// the same share. None if the requested one is not smaller, or if only its own is taken.
-fn smallest(file: &mut File, path: &Path, input: &Shape, own: &Network) -> Option<Shape> {
+fn smallest(file: &mut OnnxFile, path: &Path, input: &Shape, own: &Network) -> Option<Shape> {
     let (asked, exported) = (input.dims(), own.input_shape().dims());
     let smaller = asked.iter().zip(exported).skip(1).all(|(asked, own)| asked <= own);
     if !smaller || asked.first() != exported.first() {
@@ -141,7 +150,7 @@ fn smallest(file: &mut File, path: &Path, input: &Shape, own: &Network) -> Optio
         let along = |(asked, own): (&usize, &usize)| asked + (own - asked) * step / longest.max(1);
         Shape::new(asked.iter().zip(exported).map(along).collect::<Vec<_>>())
     };
-    let mut fits = |step: usize| takes(file, path, &between(step), own);
+    let mut fits = |step: usize| accepts_input(file, path, &between(step), own);
     // A graph that takes a size usually takes larger ones too; one that fixes everything takes only its own.
     let (mut no, mut yes) = (0, longest);
     while yes - no > 1 {
@@ -152,7 +161,7 @@ fn smallest(file: &mut File, path: &Path, input: &Shape, own: &Network) -> Optio
 }
 
 /// A warning about images that the graph resizes to the same size as before, although their input changed.
-fn stays(own: &Network, resized: &Network) -> Option<Warning> {
+fn fixed_size_warning(own: &Network, resized: &Network) -> Option<Warning> {
     let fixed = |(before, now): &(&Node, &Node)| {
         matches!(now.op, Op::Resize { .. })
             && before.shape == now.shape

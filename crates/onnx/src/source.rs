@@ -1,18 +1,18 @@
 //! The parts of a file before its operations: data inputs, weights, and the order of the nodes.
 
-use super::Dims;
-use super::batch::Batch;
-use super::exporter::{Exporter, Origin, is_buffer};
-use super::file::{File, Initializer};
+use super::NamedDims;
+use super::batch::BatchAxis;
+use super::exporter::{ConstantOrigin, ExporterNotes, is_buffer};
+use super::file::{Initializer, OnnxFile};
 use super::number::numbers;
 use super::schema::{
     GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, ValueInfoProto, tensor_proto::DataType,
     tensor_shape_proto::dimension, type_proto,
 };
-use super::tensor::{self, Constant};
-use super::value::{Table, Value, View, Weight, elements};
+use super::tensor::{self, KnownTensor};
+use super::value::{FixedTensor, Value, WeightTensor, WeightView, elements};
 use hashbrown::{HashMap, HashSet};
-use perf4sight_network::{Computing, Element, Input, MAX_ELEMENTS, Shape};
+use perf4sight_network::{ComputedWeight, ElementKind, MAX_ELEMENTS, NetworkInput, Shape};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -23,13 +23,13 @@ mod tests;
 const MAX_RANK: usize = 8;
 
 /// A problem in a file and a hint, without the name of the file yet.
-pub(super) type Problem = (String, Option<&'static str>);
+pub(super) type FileProblem = (String, Option<&'static str>);
 
 #[derive(Debug)]
-pub(super) struct Data {
+pub(super) struct GraphInput {
     pub name: String,
-    pub input: Input,
-    pub batch: Batch,
+    pub input: NetworkInput,
+    pub batch: BatchAxis,
     /// The batch size the file is fixed to; `None` when it is symbolic.
     pub samples: Option<u64>,
 }
@@ -39,14 +39,14 @@ const INPUTS: &str = "export a network whose inputs are tensors with the batch f
 const ELEMENTS: &str = "export a network that reads floating point, ids in int64 or int32, or masks in bool";
 const FIXED_SIZE: &str = "export with fixed sizes; only the batch may be dynamic";
 
-pub(super) fn data(graph: &GraphProto, initializers: &[Initializer]) -> Result<Vec<Data>, Problem> {
+pub(super) fn data(graph: &GraphProto, initializers: &[Initializer]) -> Result<Vec<GraphInput>, FileProblem> {
     let data = read_by(graph, initializers);
     if data.is_empty() {
         return Err(("has no input, only weights".into(), Some(INPUTS)));
     }
-    sized(&data)?;
+    check_open_sizes(&data)?;
     let only = data.len() == 1;
-    let data: Vec<Data> = data.into_iter().map(|input| shaped(input, only)).collect::<Result<_, _>>()?;
+    let data: Vec<GraphInput> = data.into_iter().map(|input| shaped_input(input, only)).collect::<Result<_, _>>()?;
     alike(&data)?;
     Ok(data)
 }
@@ -80,7 +80,7 @@ fn is_counted(input: &ValueInfoProto) -> bool {
 }
 
 /// Refuses inputs with open sizes besides their batch; the error lists all names.
-fn sized(data: &[&ValueInfoProto]) -> Result<(), Problem> {
+fn check_open_sizes(data: &[&ValueInfoProto]) -> Result<(), FileProblem> {
     let names_of = |input: &ValueInfoProto| {
         let batch = batch_axis(input);
         let open = names(input).zip(dims(input).unwrap_or_default()).enumerate();
@@ -90,7 +90,7 @@ fn sized(data: &[&ValueInfoProto]) -> Result<(), Problem> {
     };
     let Some(first) = data.iter().find(|input| !names_of(input).is_empty()) else { return Ok(()) };
     let open: BTreeSet<Option<String>> = data.iter().flat_map(|input| names_of(input)).collect();
-    let shape = format!("input \"{}\" of shape [{}] has no fixed size", first.name(), written(first));
+    let shape = format!("input \"{}\" of shape [{}] has no fixed size", first.name(), shape_text(first));
     let asked: Option<Vec<String>> =
         open.into_iter().map(|name| name.map(|name| format!("--dim {name}=SIZE"))).collect();
     match asked {
@@ -112,9 +112,9 @@ fn batch_axis(input: &ValueInfoProto) -> usize {
     if first_open { 0 } else { called().unwrap_or(0) }
 }
 
-fn alike(data: &[Data]) -> Result<(), Problem> {
+fn alike(data: &[GraphInput]) -> Result<(), FileProblem> {
     let Some(other) = data.iter().find(|other| other.samples != data[0].samples) else { return Ok(()) };
-    let said = |data: &Data| match data.samples {
+    let said = |data: &GraphInput| match data.samples {
         Some(samples) => format!("\"{}\" has {samples} samples", data.name),
         None => format!("\"{}\" any number", data.name),
     };
@@ -132,10 +132,10 @@ fn data_names(graph: &GraphProto) -> HashSet<&str> {
 }
 
 /// A data input, all of whose sizes but the batch are fixed; `only` if there is no other.
-fn shaped(input: &ValueInfoProto, only: bool) -> Result<Data, Problem> {
+fn shaped_input(input: &ValueInfoProto, only: bool) -> Result<GraphInput, FileProblem> {
     let mut sizes = dims(input).unwrap_or_default();
     let wrong = |what: &str, help| {
-        Err((format!("input \"{}\" of shape [{}] {what}", input.name(), written(input)), Some(help)))
+        Err((format!("input \"{}\" of shape [{}] {what}", input.name(), shape_text(input)), Some(help)))
     };
     let element = match element(input) {
         Ok(element) => element,
@@ -145,7 +145,7 @@ fn shaped(input: &ValueInfoProto, only: bool) -> Result<Data, Problem> {
         }
     };
     // One number per sample is possible if there are other inputs, or as the number of a word.
-    let scalar = !only || element == Element::Integer;
+    let scalar = !only || element == ElementKind::Integer;
     if sizes.len() < if scalar { 1 } else { 2 } {
         return wrong("is not a batch of anything", INPUTS);
     }
@@ -158,23 +158,28 @@ fn shaped(input: &ValueInfoProto, only: bool) -> Result<Data, Problem> {
     if samples.is_some_and(|samples| samples > 1 << 20) {
         return wrong("has an absurd batch size", FIXED_SIZE);
     }
-    Ok(Data { name: input.name().into(), input: Input { shape, element }, batch: Batch::alone_at(axis), samples })
+    Ok(GraphInput {
+        name: input.name().into(),
+        input: NetworkInput { shape, element },
+        batch: BatchAxis::alone_at(axis),
+        samples,
+    })
 }
 
 /// The element type of an input; without a declared type, numbers.
 ///
 /// # Errors
 /// The type, if it is another one.
-fn element(input: &ValueInfoProto) -> Result<Element, DataType> {
+fn element(input: &ValueInfoProto) -> Result<ElementKind, DataType> {
     match element_type(input) {
-        Some(DataType::Bool) => Ok(Element::Truth),
-        Some(DataType::Int64 | DataType::Int32) => Ok(Element::Integer),
+        Some(DataType::Bool) => Ok(ElementKind::Truth),
+        Some(DataType::Int64 | DataType::Int32) => Ok(ElementKind::Integer),
         Some(kind) if !tensor::is_float(kind) => Err(kind),
-        _ => Ok(Element::Number),
+        _ => Ok(ElementKind::Number),
     }
 }
 
-fn written(input: &ValueInfoProto) -> String {
+fn shape_text(input: &ValueInfoProto) -> String {
     let sizes = dims(input).unwrap_or_default();
     let written = sizes.iter().zip(names(input)).map(|(size, name)| match size {
         Some(size) => size.to_string(),
@@ -201,7 +206,7 @@ pub(super) fn open_names(graph: &GraphProto) -> BTreeSet<String> {
 ///
 /// # Errors
 /// One clause, if the file has no dimension of a name.
-pub(super) fn set_dims(model: &mut ModelProto, sizes: &Dims) -> Result<(), String> {
+pub(super) fn set_dims(model: &mut ModelProto, sizes: &NamedDims) -> Result<(), String> {
     let Some(graph) = &mut model.graph else { return Ok(()) };
     let open = open_names(graph);
     if let Some(unknown) = sizes.keys().find(|name| !open.contains(*name)) {
@@ -225,7 +230,11 @@ pub(super) fn set_dims(model: &mut ModelProto, sizes: &Dims) -> Result<(), Strin
 ///
 /// # Errors
 /// Several inputs, or one of another number of dimensions.
-pub(super) fn set_input(graph: &mut GraphProto, initializers: &[Initializer], sample: &Shape) -> Result<(), Problem> {
+pub(super) fn set_input(
+    graph: &mut GraphProto,
+    initializers: &[Initializer],
+    sample: &Shape,
+) -> Result<(), FileProblem> {
     let data = read_by(graph, initializers);
     let &[input] = data.as_slice() else {
         let names = data.iter().map(|input| format!("\"{}\"", input.name())).collect::<Vec<_>>().join(", ");
@@ -234,7 +243,8 @@ pub(super) fn set_input(graph: &mut GraphProto, initializers: &[Initializer], sa
     };
     let (name, batch, rank) = (input.name().to_owned(), batch_axis(input), dims(input).unwrap_or_default().len());
     if rank != sample.rank() + 1 {
-        let problem = format!("reads [{}], a batch and {} dimensions, not {sample}", written(input), rank.max(1) - 1);
+        let problem =
+            format!("reads [{}], a batch and {} dimensions, not {sample}", shape_text(input), rank.max(1) - 1);
         return Err((problem, Some("write one sample's shape without its batch, as perf4sight inspect shows it")));
     }
     graph.value_info.clear();
@@ -277,11 +287,11 @@ pub(super) fn dims(info: &ValueInfoProto) -> Option<Vec<Option<u64>>> {
 
 /// All values that exist before the first node runs, except data.
 pub(super) fn initial_values<'a>(
-    file: &'a File,
+    file: &'a OnnxFile,
     graph: &'a GraphProto,
-    exporter: &Exporter,
-    data: &[Data],
-) -> Result<HashMap<&'a str, Value>, Problem> {
+    exporter: &ExporterNotes,
+    data: &[GraphInput],
+) -> Result<HashMap<&'a str, Value>, FileProblem> {
     let mut values = HashMap::new();
     // PyTorch's older exporter gives parameters and buffers as inputs too where that is asked for; its constants are nodes.
     let gives_weights = file.model.producer_name() == "pytorch" && !exporter.has_notes();
@@ -292,38 +302,42 @@ pub(super) fn initial_values<'a>(
         let is_given = gives_weights && values.contains_key(tensor.name());
         let value = match exporter.origin(tensor.name(), data[0].samples) {
             Some(origin) => constant_folded(tensor, origin)?,
-            None => stored(tensor, exporter, is_given)?,
+            None => stored_value(tensor, exporter, is_given)?,
         };
         values.insert(tensor.name(), value);
     }
     Ok(values)
 }
 
-fn impossible(tensor: &TensorProto) -> Problem {
+fn impossible(tensor: &TensorProto) -> FileProblem {
     (format!("initializer \"{}\" has an impossible shape {:?}", tensor.name(), tensor.dims), None)
 }
 
 /// A tensor that the exporter computed when it folded constants.
-fn constant_folded(tensor: &TensorProto, origin: Origin) -> Result<Value, Problem> {
+fn constant_folded(tensor: &TensorProto, origin: ConstantOrigin) -> Result<Value, FileProblem> {
     let dims = tensor::dims(tensor).ok_or_else(|| impossible(tensor))?;
     let own = elements(&dims);
     let trained = match origin {
-        Origin::Fixed => return Ok(Value::Opaque(Table::made(numbers(&dims)))),
-        Origin::Trained(elements) | Origin::Usual(elements) => elements,
-        Origin::Lost => own,
+        ConstantOrigin::Fixed => return Ok(Value::Opaque(FixedTensor::unheld(numbers(&dims)))),
+        ConstantOrigin::Trained(elements) | ConstantOrigin::Usual(elements) => elements,
+        ConstantOrigin::Lost => own,
     };
     let weight = weight(tensor.name(), dims).ok_or_else(|| impossible(tensor))?;
     // How it is computed is not in the file. After a lookup or a copy, each element may come from any element of the parameters.
-    Ok(Value::Weight(Weight {
+    Ok(Value::Weight(WeightTensor {
         computed: trained != own,
         elements: trained,
-        made: Some(Computing::default()),
+        made: Some(ComputedWeight::default()),
         ..weight
     }))
 }
 
 /// A tensor of the file; `is_given` where it is known to be a parameter or a buffer.
-pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter, is_given: bool) -> Result<Value, Problem> {
+pub(super) fn stored_value(
+    tensor: &TensorProto,
+    exporter: &ExporterNotes,
+    is_given: bool,
+) -> Result<Value, FileProblem> {
     let problem = || impossible(tensor);
     let dims = tensor::dims(tensor).ok_or_else(problem)?;
     let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
@@ -334,41 +348,43 @@ pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter, is_given: bool) 
     let trainable = tensor::is_float(kind)
         && (several || is_given || exporter.is_parameter(tensor.name()))
         && !exporter.is_buffer(tensor.name());
-    Ok(match Constant::from_message(tensor) {
+    Ok(match KnownTensor::from_message(tensor) {
         values if trainable => {
             let values = values.filter(|constant| constant.values.len() <= MAX_RANK).map(Rc::new);
-            Value::Weight(Weight { values, ..weight(tensor.name(), dims).ok_or_else(problem)? })
+            Value::Weight(WeightTensor { values, ..weight(tensor.name(), dims).ok_or_else(problem)? })
         }
         Some(constant) => Value::constant(constant),
-        None => Value::Opaque(Table::stored(tensor.name(), numbers(&dims), kind)),
+        None => Value::Opaque(FixedTensor::stored(tensor.name(), numbers(&dims), kind)),
     })
 }
 
 /// A graph input that is not data: a weight given when the network runs.
-fn graph_input(input: &ValueInfoProto, exporter: &Exporter) -> Result<Value, Problem> {
+fn graph_input(input: &ValueInfoProto, exporter: &ExporterNotes) -> Result<Value, FileProblem> {
     let problem = || (format!("input \"{}\" has no shape a weight could have", input.name()), Some(INPUTS));
     let dims = dims(input).ok_or_else(problem)?;
     let dims = dims.into_iter().map(|dim| dim.and_then(|dim| usize::try_from(dim).ok())).collect::<Option<Vec<_>>>();
     let dims = dims.ok_or_else(problem)?;
     match element_type(input) {
-        Some(kind) if !tensor::is_float(kind) => Ok(Value::Opaque(Table::stored(input.name(), numbers(&dims), kind))),
+        Some(kind) if !tensor::is_float(kind) => {
+            Ok(Value::Opaque(FixedTensor::stored(input.name(), numbers(&dims), kind)))
+        }
         _ if exporter.is_buffer(input.name()) => {
-            Ok(Value::Opaque(Table::stored(input.name(), numbers(&dims), DataType::Float)))
+            Ok(Value::Opaque(FixedTensor::stored(input.name(), numbers(&dims), DataType::Float)))
         }
         _ => Ok(Value::Weight(weight(input.name(), dims).ok_or_else(problem)?)),
     }
 }
 
 /// A weight, unless it is larger than any device holds.
-pub(super) fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
+pub(super) fn weight(name: &str, dims: Vec<usize>) -> Option<WeightTensor> {
     let elements = elements(&dims);
-    (elements <= MAX_ELEMENTS).then(|| Weight {
+    (elements <= MAX_ELEMENTS).then(|| WeightTensor {
         tensor: name.into(),
         stored: name.into(),
         certain: false,
         dims: numbers(&dims),
         elements,
-        view: View::Stored,
+        view: WeightView::Stored,
         computed: false,
         others: [].into(),
         made: None,
@@ -377,22 +393,22 @@ pub(super) fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
 }
 
 /// The values that a node reads: its inputs, and the outer values that its subgraphs use.
-pub(super) fn reads(node: &NodeProto) -> impl Iterator<Item = &str> {
+pub(super) fn values_read(node: &NodeProto) -> impl Iterator<Item = &str> {
     let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_ref());
-    let inside: Vec<&str> = graphs.flat_map(|graph| taken(graph)).collect();
+    let inside: Vec<&str> = graphs.flat_map(|graph| outer_values(graph)).collect();
     node.input.iter().map(String::as_str).chain(inside)
 }
 
 /// The outer values that a subgraph uses.
-fn taken(graph: &GraphProto) -> Vec<&str> {
+fn outer_values(graph: &GraphProto) -> Vec<&str> {
     let stored = graph.initializer.iter().map(|tensor| tensor.name());
     let given = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
     let own: HashSet<&str> = given.chain(stored).chain(graph.input.iter().map(|input| input.name())).collect();
     let outputs = graph.output.iter().map(|output| output.name());
-    graph.node.iter().flat_map(reads).chain(outputs).filter(|name| !own.contains(name)).collect()
+    graph.node.iter().flat_map(values_read).chain(outputs).filter(|name| !own.contains(name)).collect()
 }
 
-pub(super) fn described(node: &NodeProto) -> String {
+pub(super) fn node_text(node: &NodeProto) -> String {
     let name = Some(node.name()).filter(|name| !name.is_empty()).or(node.output.first().map(String::as_str));
     format!("node \"{}\" ({})", name.unwrap_or(""), node.op_type())
 }

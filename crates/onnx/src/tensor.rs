@@ -1,25 +1,25 @@
 //! Constants of an ONNX file: shapes, axes, scalars, with their values.
 
-use super::number::{Number, numbers};
+use super::number::{BatchNumber, numbers};
 use super::schema::{TensorProto, tensor_proto::DataType};
 
 /// A tensor whose values are known. Integers up to 2^53 are exact.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Constant {
+pub(super) struct KnownTensor {
     pub dims: Vec<usize>,
-    pub values: Vec<Number>,
+    pub values: Vec<BatchNumber>,
     /// Whether division truncates.
     pub integer: bool,
 }
 
-impl Constant {
+impl KnownTensor {
     pub fn scalar(value: f64) -> Self {
-        Constant { dims: Vec::new(), values: vec![value.into()], integer: false }
+        KnownTensor { dims: Vec::new(), values: vec![value.into()], integer: false }
     }
 
-    pub fn integers(values: impl IntoIterator<Item = impl Into<Number>>) -> Self {
-        let values: Vec<Number> = values.into_iter().map(Into::into).collect();
-        Constant { dims: vec![values.len()], values, integer: true }
+    pub fn integers(values: impl IntoIterator<Item = impl Into<BatchNumber>>) -> Self {
+        let values: Vec<BatchNumber> = values.into_iter().map(Into::into).collect();
+        KnownTensor { dims: vec![values.len()], values, integer: true }
     }
 
     /// The values as integers; those out of range become the nearest integer in range.
@@ -30,21 +30,21 @@ impl Constant {
     /// The one value all elements have.
     pub fn uniform(&self) -> Option<f64> {
         let first = *self.values.first()?;
-        first.known().filter(|_| self.values.iter().all(|&value| value == first))
+        first.fixed_value().filter(|_| self.values.iter().all(|&value| value == first))
     }
 
     /// A constant without elements.
-    pub fn nothing() -> Constant {
-        Constant { dims: vec![0], values: vec![], integer: false }
+    pub fn empty() -> KnownTensor {
+        KnownTensor { dims: vec![0], values: vec![], integer: false }
     }
 
     /// From a message, if it has as many values as its shape needs.
-    pub fn from_message(tensor: &TensorProto) -> Option<Constant> {
+    pub fn from_message(tensor: &TensorProto) -> Option<KnownTensor> {
         let dims = dims(tensor)?;
         let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
         let values = values(tensor)?;
         let integer = !is_float(kind(tensor)?);
-        (values.len() == elements).then_some(Constant { dims, values: numbers(&values), integer })
+        (values.len() == elements).then_some(KnownTensor { dims, values: numbers(&values), integer })
     }
 }
 
@@ -77,7 +77,7 @@ fn typed_values(tensor: &TensorProto, kind: DataType) -> Option<Vec<f64>> {
         DataType::Double => tensor.double_data.clone(),
         DataType::Int64 => tensor.int64_data.iter().map(|&v| v as f64).collect(),
         DataType::Uint32 | DataType::Uint64 => tensor.uint64_data.iter().map(|&v| v as f64).collect(),
-        DataType::Float16 => tensor.int32_data.iter().map(|&v| half(v as u16)).collect(),
+        DataType::Float16 => tensor.int32_data.iter().map(|&v| from_half(v as u16)).collect(),
         DataType::Bfloat16 => tensor.int32_data.iter().map(|&v| brain(v as u16)).collect(),
         DataType::Int32 | DataType::Int16 | DataType::Int8 | DataType::Uint16 | DataType::Uint8 | DataType::Bool => {
             tensor.int32_data.iter().map(|&v| f64::from(v)).collect()
@@ -91,7 +91,7 @@ pub(super) fn raw_values(raw: &[u8], kind: DataType) -> Option<Vec<f64>> {
     Some(match kind {
         DataType::Float => elements(raw, |bytes| f64::from(f32::from_le_bytes(bytes))),
         DataType::Double => elements(raw, f64::from_le_bytes),
-        DataType::Float16 => elements(raw, |bytes| half(u16::from_le_bytes(bytes))),
+        DataType::Float16 => elements(raw, |bytes| from_half(u16::from_le_bytes(bytes))),
         DataType::Bfloat16 => elements(raw, |bytes| brain(u16::from_le_bytes(bytes))),
         DataType::Int64 => elements(raw, |bytes| i64::from_le_bytes(bytes) as f64),
         DataType::Uint64 => elements(raw, |bytes| u64::from_le_bytes(bytes) as f64),
@@ -110,7 +110,7 @@ fn elements<const N: usize>(raw: &[u8], decode: impl Fn([u8; N]) -> f64) -> Vec<
 }
 
 /// IEEE 754 half precision: 1 sign bit, 5 exponent bits, 10 fraction bits.
-fn half(bits: u16) -> f64 {
+fn from_half(bits: u16) -> f64 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
     sign * match exponent {
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn half_precision_follows_ieee_754() {
         // Table of IEEE 754-2008 binary16 examples: 1, -2, the largest number, the smallest subnormal.
-        assert_eq!([0x3c00, 0xc000, 0x7bff, 0x0001].map(half), [1.0, -2.0, 65504.0, 2f64.powi(-24)]);
+        assert_eq!([0x3c00, 0xc000, 0x7bff, 0x0001].map(from_half), [1.0, -2.0, 65504.0, 2f64.powi(-24)]);
         assert_eq!(brain(0x3f80), 1.0);
     }
 
@@ -145,9 +145,9 @@ mod tests {
             int64_data: vec![1, 2],
             ..Default::default()
         };
-        assert_eq!(Constant::from_message(&tensor(&[2])), Some(Constant::integers([1, 2])));
-        assert_eq!(Constant::from_message(&tensor(&[3])), None);
-        assert_eq!(Constant::from_message(&tensor(&[-1])), None);
-        assert_eq!(Constant::from_message(&tensor(&[i64::MAX, i64::MAX])), None);
+        assert_eq!(KnownTensor::from_message(&tensor(&[2])), Some(KnownTensor::integers([1, 2])));
+        assert_eq!(KnownTensor::from_message(&tensor(&[3])), None);
+        assert_eq!(KnownTensor::from_message(&tensor(&[-1])), None);
+        assert_eq!(KnownTensor::from_message(&tensor(&[i64::MAX, i64::MAX])), None);
     }
 }

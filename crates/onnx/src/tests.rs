@@ -9,7 +9,8 @@ pub(crate) use super::schema::{
 };
 pub(crate) use super::*;
 pub(crate) use perf4sight_network::{
-    Activation, Affine, Binary, Conv, Element, Fill, Linear, NetworkBuilder, NodeId, Op, Shape, Window,
+    Activation, Affine, BinaryFunction, Conv, ElementKind, Linear, NetworkBuilder, NodeId, Op, PaddingFill, Shape,
+    Window,
 };
 pub(crate) use prost::Message;
 use std::os::unix::fs::symlink;
@@ -111,7 +112,7 @@ impl Draft {
         self.0.encode_to_vec()
     }
 
-    pub(crate) fn load(&self) -> Loaded {
+    pub(crate) fn load(&self) -> LoadedOnnx {
         from_bytes("draft.onnx", &self.bytes()).unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -216,7 +217,7 @@ fn activations_in_steps_are_told_where_no_note_says_whose_steps_they_are() {
 #[test]
 fn what_is_no_activation_stays_arithmetic() {
     let draft = Draft::new().node("Sigmoid", &["x"], "s", vec![]).node("Add", &["s", "x"], "y", vec![]).output("y");
-    assert_eq!(draft.ops(), [Op::Activation(Activation::Sigmoid), Op::Binary(Binary::Add)]);
+    assert_eq!(draft.ops(), [Op::Activation(Activation::Sigmoid), Op::Binary(BinaryFunction::Add)]);
     let twice = Draft::new().node("Relu", &["x"], "r", vec![]).node("Relu", &["r"], "y", vec![]).output("y");
     assert_eq!(twice.ops().len(), 2, "both run, although the second changes nothing");
 }
@@ -369,7 +370,7 @@ fn paddings_go_into_the_window_behind_them() {
     assert_eq!(draft.ops(), [conv(4, window)]);
     let elsewhere = Draft::new().numbers("pads", &[0, 0, 1, 1, 0, 0, 1, 1]).node("Pad", &["x", "pads"], "p", vec![]);
     let ops = elsewhere.node("Relu", &["p"], "y", vec![]).output("y").ops();
-    assert_eq!(ops[0], Op::Pad { sides: vec![[0, 0], [1, 1], [1, 1]], fill: Fill::Zeros });
+    assert_eq!(ops[0], Op::Pad { sides: vec![[0, 0], [1, 1], [1, 1]], fill: PaddingFill::Zeros });
 }
 
 #[test]
@@ -379,7 +380,7 @@ fn a_padding_that_cuts_the_other_side_stays_one() {
     let shifted = Draft::new().numbers("pads", &[0, 0, -1, -1, 0, 0, 1, 1]).node("Pad", &["x", "pads"], "p", vec![]);
     let attributes = vec![with::ints("kernel_shape", vec![1, 1]), with::ints("strides", vec![2, 2])];
     let ops = shifted.node("AveragePool", &["p"], "y", attributes).output("y").ops();
-    assert_eq!(ops[0], Op::Pad { sides: vec![[0, 0], [-1, 1], [-1, 1]], fill: Fill::Zeros });
+    assert_eq!(ops[0], Op::Pad { sides: vec![[0, 0], [-1, 1], [-1, 1]], fill: PaddingFill::Zeros });
     assert_eq!(ops.len(), 2);
     let cut = Draft::new().numbers("pads", &[0, 0, -1, 0, 0, 0, 0, -2]).node("Pad", &["x", "pads"], "y", vec![]);
     let slice = |axis, start, length| Op::Slice { axis, start, length };
@@ -584,7 +585,7 @@ fn magnitudes_of_fully_connected_layers_are_those_of_their_outputs() {
     for (number, draft) in layers.into_iter().enumerate() {
         let path = folder.path().join(format!("{number}.onnx"));
         std::fs::write(&path, draft.node("Relu", &["fc"], "y", vec![]).output("y").bytes()).unwrap();
-        let (_, magnitudes) = read_with_magnitudes(&path, &Dims::new(), None).unwrap();
+        let (_, magnitudes) = read_with_magnitudes(&path, &NamedDims::new(), None).unwrap();
         assert_eq!(magnitudes.values().collect::<Vec<_>>(), [&vec![2.0, 0.5, 2.0]], "{number}");
     }
 }
@@ -598,7 +599,7 @@ fn magnitudes_of_convolutions_turned_around_are_those_of_what_they_make() {
     let draft = draft.stored("w", floats(&[2, 2, 1, 1], &[1.0, -2.0, 3.0, -4.0]));
     let draft = draft.node("ConvTranspose", &["x", "w"], "y", vec![with::int("group", 2)]).output("y");
     std::fs::write(&path, draft.bytes()).unwrap();
-    let (_, magnitudes) = read_with_magnitudes(&path, &Dims::new(), None).unwrap();
+    let (_, magnitudes) = read_with_magnitudes(&path, &NamedDims::new(), None).unwrap();
     assert_eq!(magnitudes.values().collect::<Vec<_>>(), [&vec![1.0, 2.0, 3.0, 4.0]]);
 }
 
@@ -620,7 +621,7 @@ fn magnitudes_of_filters_come_from_wherever_weights_are_stored() {
     std::fs::write(folder.path().join("two.data"), data).unwrap();
     for weights in [raw.clone(), typed, external("two.data")] {
         std::fs::write(&path, two_filters(weights).bytes()).unwrap();
-        let (_, magnitudes) = read_with_magnitudes(&path, &Dims::new(), None).unwrap();
+        let (_, magnitudes) = read_with_magnitudes(&path, &NamedDims::new(), None).unwrap();
         assert_eq!(magnitudes, BTreeMap::from([("conv".to_string(), vec![1.5, 0.5])]));
     }
     // A link to a file in the folder, and one out of it; a hub's cache has links to both files in a folder of contents.
@@ -630,12 +631,12 @@ fn magnitudes_of_filters_come_from_wherever_weights_are_stored() {
     symlink("two.data", &inside).unwrap();
     symlink(elsewhere.path().join("secret"), &outside).unwrap();
     std::fs::write(&path, two_filters(external("inside.data")).bytes()).unwrap();
-    assert!(read_with_magnitudes(&path, &Dims::new(), None).is_ok());
+    assert!(read_with_magnitudes(&path, &NamedDims::new(), None).is_ok());
     std::fs::create_dir(&hub).unwrap();
     [("two.onnx", &path), ("inside.data", &inside)]
         .into_iter()
         .for_each(|(name, target)| symlink(target, hub.join(name)).unwrap());
-    assert!(read_with_magnitudes(hub.join("two.onnx"), &Dims::new(), None).is_ok());
+    assert!(read_with_magnitudes(hub.join("two.onnx"), &NamedDims::new(), None).is_ok());
     let empty = TensorProto { raw_data: Some(vec![]), ..raw.clone() };
     for (weights, why) in [
         (external("gone.data"), "gone.data: No such file"),
@@ -645,7 +646,7 @@ fn magnitudes_of_filters_come_from_wherever_weights_are_stored() {
     ] {
         std::fs::write(&path, two_filters(weights).bytes()).unwrap();
         assert_eq!(read(&path).unwrap().network.parameters(), 4, "without magnitudes no weight is needed");
-        let error = read_with_magnitudes(&path, &Dims::new(), None).unwrap_err().to_string();
+        let error = read_with_magnitudes(&path, &NamedDims::new(), None).unwrap_err().to_string();
         assert!(error.contains("for \"conv\"") && error.contains(why) && error.contains("help:"), "{error}");
     }
 }
@@ -661,7 +662,7 @@ fn large_payloads_are_skipped_and_found_again() {
     std::fs::write(&path, draft.bytes()).unwrap();
     let file = open(&path).unwrap();
     assert!(file.initializers[0].payload.is_some() && file.initializers[0].tensor.raw_data.is_none());
-    let (loaded, magnitudes) = read_with_magnitudes(&path, &Dims::new(), None).unwrap();
+    let (loaded, magnitudes) = read_with_magnitudes(&path, &NamedDims::new(), None).unwrap();
     assert_eq!((loaded.network.parameters(), &magnitudes["conv"]), (64 * 1024, &vec![0.5; 64]));
 }
 
@@ -680,7 +681,7 @@ pub(crate) fn named<'a>(network: &'a Network, name: &str) -> &'a perf4sight_netw
 }
 
 /// Writes a network and reads it again, which gives the same network.
-pub(crate) fn rewritten(network: &Network) -> Loaded {
+pub(crate) fn rewritten(network: &Network) -> LoadedOnnx {
     let again = from_bytes(network.name(), &to_bytes(network)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(again.network.as_written(), network.as_written());
     again

@@ -1,26 +1,26 @@
 //! The network read so far, to which operators add nodes.
 
-use super::batch::Batch;
-use super::call::{Call, Misfit, Outcome};
-use super::curves::Curves;
-use super::exporter::Exporter;
-use super::keeping::Expressions;
-use super::ledger::Ledger;
-use super::number::{Dims, Number, numbers};
-use super::pending::Patterns;
+use super::batch::BatchAxis;
+use super::call::{CallResult, NodeCall, NodeMisfit};
+use super::curves::NodeCurves;
+use super::exporter::ExporterNotes;
+use super::keeping::SharedExpressions;
+use super::ledger::ParameterLedger;
+use super::number::{BatchNumber, TensorDims, numbers};
+use super::pending_pattern::PendingPatterns;
 use super::schema::NodeProto;
-use super::tensor::Constant;
-use super::value::{Feature, Value, View, Weight, elements};
-use super::values::Values;
-use super::warning::{Contradiction, Unsure, Warning};
+use super::tensor::KnownTensor;
+use super::value::{Feature, Value, WeightTensor, WeightView, elements};
+use super::values::GraphValues;
+use super::warning::{ShapeContradiction, UnsureReason, Warning};
 use hashbrown::{HashMap, HashSet};
-use perf4sight_network::{Keeping, NetworkBuilder, NodeId, Op};
+use perf4sight_network::{KeptReading, NetworkBuilder, NodeId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) struct Translation<'a> {
+pub(super) struct GraphTranslation<'a> {
     pub builder: NetworkBuilder,
     /// The file's batch.
-    pub samples: Number,
+    pub samples: BatchNumber,
     pub opset: i64,
     /// Whether this crate wrote the file; it names the parts that an operation is split into.
     pub ours: bool,
@@ -28,33 +28,33 @@ pub(super) struct Translation<'a> {
     pub of_module: bool,
     /// The operator sets of other domains than ONNX's own.
     pub domains: HashMap<&'a str, i64>,
-    pub exporter: &'a Exporter<'a>,
-    pub values: Values<'a>,
-    pub ledger: Ledger,
-    pub curves: Curves,
-    pub pending: Patterns,
-    pub noticed: Noticed,
+    pub exporter: &'a ExporterNotes<'a>,
+    pub values: GraphValues<'a>,
+    pub ledger: ParameterLedger,
+    pub curves: NodeCurves,
+    pub pending: PendingPatterns,
+    pub noticed: TranslationNotes,
     /// What this reading keeps for backward, of what the file leaves open.
-    pub keeping: Keeping,
-    pub expressions: Expressions<'a>,
+    pub keeping: KeptReading,
+    pub expressions: SharedExpressions<'a>,
 }
 
 #[derive(Default)]
-pub(super) struct Noticed {
+pub(super) struct TranslationNotes {
     /// Number of batch normalisations that the exporter folded and its notes restore.
     pub restored: usize,
     pub guessed: Vec<String>,
     /// Attentions that read non-contiguous features, if the file does not record whether they are copied.
     pub strided: BTreeSet<String>,
-    pub contradicted: Vec<Contradiction>,
+    pub contradicted: Vec<ShapeContradiction>,
     /// Activations that are written in steps, without a note on whether the program or the exporter took them apart; how many of each.
     pub in_steps: BTreeMap<&'static str, usize>,
     /// What memory depends on and the file does not tell, and how many times.
-    pub unsure: BTreeMap<Unsure, usize>,
+    pub unsure: BTreeMap<UnsureReason, usize>,
 }
 
-impl Noticed {
-    pub fn unsure(&mut self, of: Unsure) {
+impl TranslationNotes {
+    pub fn unsure(&mut self, of: UnsureReason) {
         *self.unsure.entry(of).or_default() += 1;
     }
 
@@ -73,21 +73,21 @@ impl Noticed {
     }
 }
 
-impl Translation<'_> {
-    pub fn add(&mut self, name: &str, op: Op, inputs: &[Feature]) -> Result<NodeId, Misfit> {
+impl GraphTranslation<'_> {
+    pub fn add(&mut self, name: &str, op: Op, inputs: &[Feature]) -> Result<NodeId, NodeMisfit> {
         let ids: Vec<NodeId> = inputs.iter().map(|input| input.id).collect();
         Ok(self.builder.insert(&self.free(name), op, &ids)?)
     }
 
     /// Adds a node whose output has its batch where its first input has it.
-    pub fn add_like(&mut self, name: &str, op: Op, inputs: &[Feature]) -> Result<Feature, Misfit> {
+    pub fn add_like(&mut self, name: &str, op: Op, inputs: &[Feature]) -> Result<Feature, NodeMisfit> {
         let guessed = inputs.iter().any(|input| input.guessed);
         Ok(Feature { id: self.add(name, op, inputs)?, batch: inputs.first().and_then(|input| input.batch), guessed })
     }
 
     /// The name of a layer: that of its weights, else of the module that runs it, unless another layer has it (exporters merge equal
     /// weights); otherwise that in the file.
-    pub fn name(&self, call: &Call) -> String {
+    pub fn name(&self, call: &NodeCall) -> String {
         let weights = || {
             call.inputs.iter().filter_map(|input| if let Value::Weight(weight) = input { Some(weight) } else { None })
         };
@@ -104,17 +104,17 @@ impl Translation<'_> {
         std::iter::once(name.to_string()).chain(numbered).find(|name| !self.builder.has(name)).unwrap_or_default()
     }
 
-    pub fn dims(&self, feature: Feature) -> Dims {
+    pub fn dims(&self, feature: Feature) -> TensorDims {
         self.dims_for(feature, self.samples)
     }
 
-    fn dims_for(&self, feature: Feature, samples: Number) -> Dims {
+    fn dims_for(&self, feature: Feature, samples: BatchNumber) -> TensorDims {
         let sample = self.builder.shape(feature.id);
         feature.batch.map_or_else(|| numbers(sample.dims()), |batch| batch.tensor_dims(sample, samples))
     }
 
     /// The full ONNX shape of any input, for so many samples.
-    pub fn input_dims(&self, input: &Value, samples: Number) -> Option<Dims> {
+    pub fn input_dims(&self, input: &Value, samples: BatchNumber) -> Option<TensorDims> {
         match input {
             Value::Feature(feature) => Some(self.dims_for(*feature, samples)),
             other => other.fixed_dims(),
@@ -122,20 +122,20 @@ impl Translation<'_> {
     }
 
     /// The sample's axis for an ONNX axis that may be negative; unsupported for the one that holds the batch.
-    pub fn axis(&self, feature: Feature, axis: i64) -> Result<usize, Misfit> {
+    pub fn axis(&self, feature: Feature, axis: i64) -> Result<usize, NodeMisfit> {
         let axis = super::call::axis(axis, self.dims(feature).len())?;
         match feature.batch {
-            Some(batch) => batch.sample_axis(axis).ok_or(Misfit::Unsupported),
+            Some(batch) => batch.sample_axis(axis).ok_or(NodeMisfit::Unsupported),
             None => Ok(axis),
         }
     }
 
     /// The first input as an image: only images have the batch first and alone.
-    pub fn image(&self, call: &Call) -> Result<Feature, Misfit> {
+    pub fn image(&self, call: &NodeCall) -> Result<Feature, NodeMisfit> {
         let feature = call.feature(0)?;
-        match feature.batch == Some(Batch::FIRST) && self.builder.shape(feature.id).rank() == 3 {
+        match feature.batch == Some(BatchAxis::FIRST) && self.builder.shape(feature.id).rank() == 3 {
             true => Ok(feature),
-            false => Err(Misfit::Unsupported),
+            false => Err(NodeMisfit::Unsupported),
         }
     }
 
@@ -167,8 +167,8 @@ pub(super) fn stem(weight: &str) -> Option<&str> {
 
 /// The name of the projections of PyTorch's attention, whose single matrix is stored in the attention itself:
 /// `attn.in_proj_weight`. None for a part of the matrix.
-fn stem_of_attention(weight: &Weight) -> Option<&str> {
-    weight.tensor.strip_suffix("_weight").filter(|_| weight.view != View::Other && weight.tensor.contains('.'))
+fn stem_of_attention(weight: &WeightTensor) -> Option<&str> {
+    weight.tensor.strip_suffix("_weight").filter(|_| weight.view != WeightView::Other && weight.tensor.contains('.'))
 }
 
 /// How the names begin of parameters that are a layer's: exporters merge equal biases of several, and compute weights from others (`weight_g`,
@@ -177,7 +177,7 @@ const OF_LAYERS: [&str; 3] = ["weight", "bias", "original"];
 
 /// The name of a parameter that is no layer's, such as the matrices of a low-rank adapter (`x @ self.A`): by it users select what is
 /// trained. None for a part of one, and for names that an exporter created: older ones number tensors.
-fn parameter(weight: &Weight) -> Option<&str> {
+fn parameter(weight: &WeightTensor) -> Option<&str> {
     let is_part = !weight.computed && elements(&weight.dims) < weight.elements;
     let is_number = weight.tensor.bytes().all(|byte| byte.is_ascii_digit());
     let last = weight.tensor.rsplit('.').next().unwrap_or_default();
@@ -198,17 +198,17 @@ fn layer_in(node: &NodeProto) -> Option<String> {
     (!path.is_empty()).then(|| path.join("."))
 }
 
-pub(super) fn own_name<'c>(call: &'c Call<'_>) -> &'c str {
+pub(super) fn own_name<'c>(call: &'c NodeCall<'_>) -> &'c str {
     match call.node.name() {
         "" => call.node.output.first().map_or("node", String::as_str),
         name => name,
     }
 }
 
-pub(super) fn single(feature: Feature) -> Outcome {
+pub(super) fn single(feature: Feature) -> CallResult {
     Ok(vec![Value::Feature(feature)])
 }
 
-pub(super) fn known(constant: Constant) -> Outcome {
+pub(super) fn constant_value(constant: KnownTensor) -> CallResult {
     Ok(vec![Value::constant(constant)])
 }

@@ -7,25 +7,25 @@ const LAYERS: usize = 3;
 
 /// Two parts that are equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Twins {
+pub(super) struct EqualParts {
     /// The name of the part with fewer layers behind it, of equals the later one.
     pub follower: String,
     pub leader: String,
 }
 
-impl Twins {
+impl EqualParts {
     /// The same network without a gradient in the follower.
     pub fn without_gradient(&self, network: &Network) -> Network {
-        network.clone().with_frozen(|node| part(node) == Some(&*self.follower))
+        network.clone().with_frozen(|node| outer_module(node) == Some(&*self.follower))
     }
 }
 
 /// The parts of equal layers in the same order, both of which read nothing that layers made. Parts are the modules that the network itself holds.
-pub(super) fn twins(network: &Network) -> Option<Twins> {
+pub(super) fn twins(network: &Network) -> Option<EqualParts> {
     let weighty = |id: &NodeId| network.parameters_of(network.node(*id)) > 0;
     let mut parts: Vec<(&str, Vec<NodeId>)> = Vec::new();
     for (id, node) in network.iter().filter(|(id, _)| weighty(id)) {
-        let Some(name) = part(node) else { continue };
+        let Some(name) = outer_module(node) else { continue };
         match parts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, layers)) => layers.push(id),
             None => parts.push((name, vec![id])),
@@ -42,13 +42,14 @@ pub(super) fn twins(network: &Network) -> Option<Twins> {
         .flat_map(|(place, first)| parts[place + 1..].iter().map(move |second| (first, second)));
     let ((first, ours), (second, others)) =
         pairs.into_iter().find(|((_, ours), (_, others))| sizes(ours) == sizes(others))?;
-    let [ours, others] = [(first, ours), (second, others)].map(|(name, layers)| behind(network, name, layers[0]));
+    let [ours, others] =
+        [(first, ours), (second, others)].map(|(name, layers)| readers_behind(network, name, layers[0]));
     let (follower, leader) = if ours < others { (first, second) } else { (second, first) };
-    Some(Twins { follower: (*follower).to_string(), leader: (*leader).to_string() })
+    Some(EqualParts { follower: (*follower).to_string(), leader: (*leader).to_string() })
 }
 
 /// The module of a layer that the network itself holds: `on` of `on.0.conv`.
-fn part(node: &Node) -> Option<&str> {
+fn outer_module(node: &Node) -> Option<&str> {
     node.name.split_once('.').map(|(part, _)| part).filter(|part| !part.is_empty() && !part.contains('/'))
 }
 
@@ -63,13 +64,13 @@ fn after_layers(network: &Network) -> Vec<bool> {
 }
 
 /// How many layers of other parts read what a part made, from its first layer on.
-fn behind(network: &Network, name: &str, first: NodeId) -> usize {
+fn readers_behind(network: &Network, name: &str, first: NodeId) -> usize {
     let mut follows = vec![false; network.nodes().len()];
     follows[first.index()] = true;
     for (id, node) in network.iter() {
         follows[id.index()] |= node.inputs.iter().any(|input| follows[input.index()]);
     }
-    let is_other = |node: &Node| network.parameters_of(node) > 0 && part(node) != Some(name);
+    let is_other = |node: &Node| network.parameters_of(node) > 0 && outer_module(node) != Some(name);
     network.iter().filter(|(id, node)| follows[id.index()] && is_other(node)).count()
 }
 

@@ -1,19 +1,19 @@
 //! The values of a graph by name, how many nodes read each, and the declared shapes.
 
-use super::number::{Dims, Number};
+use super::number::{BatchNumber, TensorDims};
 use super::schema::GraphProto;
-use super::source::{dims, reads};
+use super::source::{dims, values_read};
 use super::value::{Feature, Value};
 use hashbrown::{HashMap, HashSet};
 
-pub(super) struct Values<'a> {
+pub(super) struct GraphValues<'a> {
     known: HashMap<&'a str, Value>,
     declared: HashMap<&'a str, Vec<Option<u64>>>,
     readers: HashMap<&'a str, usize>,
     moved: HashSet<String>,
 }
 
-impl<'a> Values<'a> {
+impl<'a> GraphValues<'a> {
     /// The values of a graph; `known` are those that exist before its first node runs.
     pub fn new(graph: &'a GraphProto, known: HashMap<&'a str, Value>) -> Self {
         let declared = graph.value_info.iter().chain(&graph.output);
@@ -22,10 +22,10 @@ impl<'a> Values<'a> {
         let outputs = graph.output.iter().map(|output| output.name());
         let mut readers = HashMap::with_capacity(graph.node.len());
         // An empty name stands for an input that is left out.
-        for value in graph.node.iter().flat_map(reads).chain(outputs).filter(|name| !name.is_empty()) {
+        for value in graph.node.iter().flat_map(values_read).chain(outputs).filter(|name| !name.is_empty()) {
             *readers.entry(value).or_insert(0) += 1;
         }
-        Values { known, declared, readers, moved: HashSet::new() }
+        GraphValues { known, declared, readers, moved: HashSet::new() }
     }
 
     pub fn get(&self, name: &str) -> Option<&Value> {
@@ -53,15 +53,15 @@ impl<'a> Values<'a> {
     }
 
     /// The shape that the file declares; `None` for open dimensions.
-    pub fn declared(&self, name: &str) -> Option<&[Option<u64>]> {
+    pub fn declared_shape(&self, name: &str) -> Option<&[Option<u64>]> {
         self.declared.get(name).map(Vec::as_slice)
     }
 
-    /// As [`declared`](Self::declared), with the batch in place of the one dimension that may be open.
-    pub fn declared_dims(&self, name: &str, samples: Number) -> Option<Dims> {
-        let dims = self.declared(name)?;
+    /// As [`declared_shape`](Self::declared_shape), with the batch in place of the one dimension that may be open.
+    pub fn declared_dims(&self, name: &str, samples: BatchNumber) -> Option<TensorDims> {
+        let dims = self.declared_shape(name)?;
         let open = dims.iter().filter(|dim| dim.is_none()).count();
-        (open <= 1).then(|| dims.iter().map(|dim| dim.map_or(samples, Number::from)).collect())
+        (open <= 1).then(|| dims.iter().map(|dim| dim.map_or(samples, BatchNumber::from)).collect())
     }
 
     /// Whether the batch is elsewhere in memory than in the axes.

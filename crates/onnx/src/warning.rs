@@ -1,7 +1,7 @@
 //! Warnings about a file, as data; `Display` writes the sentences.
 
-use super::twins::Twins;
-use perf4sight_base::units::{counted, grouped};
+use super::twins::EqualParts;
+use perf4sight_base::units::{count_text, grouped_digits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter, Result};
 
@@ -13,28 +13,28 @@ pub(super) enum Warning {
     /// The type of most of its numbers, if it is not float32.
     Width(String),
     SeveralOutputs(Vec<String>),
-    Unknown(Unknown),
+    Unknown(UnknownOperators),
     GuessedShapes(Vec<String>),
     /// Tensors folded from parameters of unknown size, and the parameter that the first may be folded from.
-    LostParameters(Folded, Option<String>),
+    LostParameters(FoldedTensors, Option<String>),
     /// The first of the parameters that nothing reads, and their number.
     UnreadParameters(String, usize),
     /// Tensors folded from parameters that have the same size in all known networks.
-    UsualParameters(Folded),
-    AlikeParameters(Folded),
+    UsualParameters(FoldedTensors),
+    AlikeParameters(FoldedTensors),
     ReadTwice(BTreeSet<String>),
     ReadInParts(BTreeMap<String, BTreeSet<String>>),
     PartlyRead(Vec<PartlyRead>),
     /// Attentions that read non-contiguous features.
     StridedAttention(BTreeSet<String>),
-    Contradicted(Vec<Contradiction>),
+    Contradicted(Vec<ShapeContradiction>),
     /// Activations that are written in steps, and how many of each.
     InSteps(BTreeMap<&'static str, usize>),
     /// What memory depends on and the file does not tell, and how many times.
-    Unsure(BTreeMap<Unsure, usize>),
+    Unsure(BTreeMap<UnsureReason, usize>),
     /// Tensors that count as buffers because of their names, and their elements.
     BuffersByName(Vec<(String, u64)>),
-    Merged(Merged),
+    Merged(MergedTensors),
     FoldedBatchNorm,
     /// Number of batch normalisations restored from the exporter's notes.
     RestoredBatchNorm(usize),
@@ -43,7 +43,7 @@ pub(super) enum Warning {
     /// Layers that look like adapters.
     Adapters(Vec<[String; 2]>),
     /// Parts one of which may follow the other without gradients.
-    Twins(Twins),
+    Twins(EqualParts),
     AcrossSamples(Vec<String>),
     /// Number of recurrent layers.
     Recurrent(usize),
@@ -57,7 +57,7 @@ pub(super) enum Warning {
 
 /// What a file does not tell of the code of its module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unsure {
+pub(super) enum UnsureReason {
     /// Whether a result that is read several times was computed as often: exporters merge equal expressions.
     Merged,
     /// Whether a gated linear unit is one operator.
@@ -81,7 +81,7 @@ pub(super) enum Unsure {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Unknown {
+pub(super) struct UnknownOperators {
     pub known: usize,
     pub operations: usize,
     pub kinds: Vec<(String, usize)>,
@@ -91,7 +91,7 @@ pub(super) struct Unknown {
 
 /// Tensors that an exporter computed when it folded constants.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Folded {
+pub(super) struct FoldedTensors {
     pub first: String,
     pub count: usize,
 }
@@ -105,7 +105,7 @@ pub(super) struct PartlyRead {
 
 /// A value whose declared shape differs from its operator's result; `None` for the batch and open sizes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Contradiction {
+pub(super) struct ShapeContradiction {
     pub value: String,
     pub node: String,
     pub declared: Vec<Option<u64>>,
@@ -114,7 +114,7 @@ pub(super) struct Contradiction {
 
 /// Tensors that the file stores only as other, equal tensors.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Merged {
+pub(super) struct MergedTensors {
     pub first: String,
     pub stored_as: String,
     pub count: usize,
@@ -168,7 +168,7 @@ impl Display for Warning {
                 parameters.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
             ),
             Warning::StridedAttention(attentions) => strided_attention(f, attentions),
-            Warning::Contradicted(values) => contradicted(f, values),
+            Warning::Contradicted(values) => write_contradictions(f, values),
             Warning::InSteps(activations) => in_steps(f, activations),
             Warning::Unsure(kinds) => unsure(f, kinds),
             Warning::BuffersByName(tensors) => buffers_by_name(f, tensors),
@@ -184,9 +184,9 @@ impl Display for Warning {
                 f,
                 "what training keeps of {} was measured on one kind of processor: on others, and in files that do not tell all of it, memory may be a \
                  quarter off; perf4sight.estimate_memory follows the module itself",
-                counted(*count as u64, "recurrent layer")
+                count_text(*count as u64, "recurrent layer")
             ),
-            Warning::Checkpointed(count) => checkpointed(f, *count),
+            Warning::Checkpointed(count) => write_checkpoints(f, *count),
             Warning::Borrowing(kinds) => write!(
                 f,
                 "memory follows the module itself, but for what these operators borrow while they run, which the graph does not tell: {}; that may be as much \
@@ -209,7 +209,7 @@ fn write_adapters(f: &mut Formatter, layers: &[[String; 2]]) -> Result {
     )
 }
 
-fn write_twins(f: &mut Formatter, Twins { follower, leader }: &Twins) -> Result {
+fn write_twins(f: &mut Formatter, EqualParts { follower, leader }: &EqualParts) -> Result {
     write!(
         f,
         "{follower} has the layers of {leader}, and both read the network's inputs, as where a target or a teacher follows without gradients (BYOL): no file records \
@@ -237,9 +237,9 @@ fn guessed_shapes(f: &mut Formatter, nodes: &[String]) -> Result {
     )
 }
 
-fn lost_parameters(f: &mut Formatter, Folded { first, count }: &Folded, source: Option<&str>) -> Result {
+fn lost_parameters(f: &mut Formatter, FoldedTensors { first, count }: &FoldedTensors, source: Option<&str>) -> Result {
     let source = source.map_or(String::new(), |source| format!(", perhaps of \"{source}\""));
-    let tensors = counted(*count as u64, "tensor");
+    let tensors = count_text(*count as u64, "tensor");
     write!(
         f,
         "the exporter computed {tensors} ahead (\"{first}\" is one{source}), so that its parameters are not the network's: {AGAIN}"
@@ -259,12 +259,12 @@ fn read_twice(f: &mut Formatter, tensors: &BTreeSet<String>) -> Result {
         f,
         "two layers read the same in different shapes, of {} (\"{}\" is one): it counts once, and where channels are pruned each layer \
          goes on with its own",
-        counted(tensors.len() as u64, "weight"),
+        count_text(tensors.len() as u64, "weight"),
         tensors.first().map_or("", String::as_str)
     )
 }
 
-fn contradicted(f: &mut Formatter, values: &[Contradiction]) -> Result {
+fn write_contradictions(f: &mut Formatter, values: &[ShapeContradiction]) -> Result {
     let more = more(values.len(), |more| format!(" ({more} more are like it)"));
     let first = &values[0];
     write!(
@@ -284,17 +284,17 @@ fn in_steps(f: &mut Formatter, activations: &BTreeMap<&str, usize>) -> Result {
     )
 }
 
-fn checkpointed(f: &mut Formatter, count: usize) -> Result {
+fn write_checkpoints(f: &mut Formatter, count: usize) -> Result {
     write!(
         f,
         "{} may have run within torch.utils.checkpoint, by the lines of code that the exporter notes; a file holds nothing of it, memory of training \
          is that without it, and too high by what is computed again; --checkpoint (checkpoint) asks for a training that checkpoints, and perf4sight.estimate_memory follows the \
          module itself",
-        counted(count as u64, "operation")
+        count_text(count as u64, "operation")
     )
 }
 
-fn unsure(f: &mut Formatter, kinds: &BTreeMap<Unsure, usize>) -> Result {
+fn unsure(f: &mut Formatter, kinds: &BTreeMap<UnsureReason, usize>) -> Result {
     let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{} ({count} times)", kind.question())).collect();
     write!(
         f,
@@ -304,19 +304,19 @@ fn unsure(f: &mut Formatter, kinds: &BTreeMap<Unsure, usize>) -> Result {
     )
 }
 
-impl Unsure {
+impl UnsureReason {
     fn question(self) -> &'static str {
         match self {
-            Unsure::Merged => "whether a result that is read several times was computed as often",
-            Unsure::Gate => "whether a gated linear unit is one operator",
-            Unsure::InPlace => "whether an activation overwrites its input",
-            Unsure::ComputedWeight => "how many tensors the computation of a weight makes",
-            Unsure::List => "whether results that are joined stay in a variable",
-            Unsure::Places => "whether a maximum is `max` of an axis or `amax`",
-            Unsure::Function => "what a torch.autograd.Function keeps of its operations",
-            Unsure::Order => "whether an image that `permute` or `transpose` made was made contiguous",
-            Unsure::LogSigmoid => "whether the logarithm of a sigmoid is `logsigmoid`",
-            Unsure::Variance => "whether the mean of squared differences from a mean is `var`",
+            UnsureReason::Merged => "whether a result that is read several times was computed as often",
+            UnsureReason::Gate => "whether a gated linear unit is one operator",
+            UnsureReason::InPlace => "whether an activation overwrites its input",
+            UnsureReason::ComputedWeight => "how many tensors the computation of a weight makes",
+            UnsureReason::List => "whether results that are joined stay in a variable",
+            UnsureReason::Places => "whether a maximum is `max` of an axis or `amax`",
+            UnsureReason::Function => "what a torch.autograd.Function keeps of its operations",
+            UnsureReason::Order => "whether an image that `permute` or `transpose` made was made contiguous",
+            UnsureReason::LogSigmoid => "whether the logarithm of a sigmoid is `logsigmoid`",
+            UnsureReason::Variance => "whether the mean of squared differences from a mean is `var`",
         }
     }
 }
@@ -331,7 +331,7 @@ fn folded_batch_norm(f: &mut Formatter) -> Result {
 }
 
 fn restored_batch_norm(f: &mut Formatter, count: usize) -> Result {
-    let folded = counted(count as u64, "batch normalisation");
+    let folded = count_text(count as u64, "batch normalisation");
     write!(
         f,
         "the exporter folded {folded} into the layers in front: the layers of PyTorch, as in its notes, are counted and run"
@@ -360,7 +360,7 @@ fn more(all: usize, write: impl Fn(usize) -> String) -> String {
     if all > 1 { write(all - 1) } else { String::new() }
 }
 
-impl Display for Unknown {
+impl Display for UnknownOperators {
     fn fmt(&self, f: &mut Formatter) -> Result {
         let mut guessed_from = "the size of what they read and write".to_owned();
         if !self.products.is_empty() {
@@ -376,19 +376,19 @@ impl Display for Unknown {
     }
 }
 
-impl Display for Folded {
+impl Display for FoldedTensors {
     fn fmt(&self, f: &mut Formatter) -> Result {
-        write!(f, "the exporter computed {} ahead (\"{}\" is one)", counted(self.count as u64, "tensor"), self.first)
+        write!(f, "the exporter computed {} ahead (\"{}\" is one)", count_text(self.count as u64, "tensor"), self.first)
     }
 }
 
 impl Display for PartlyRead {
     fn fmt(&self, f: &mut Formatter) -> Result {
-        write!(f, "{} of {} numbers of {}", grouped(self.read), grouped(self.elements), self.tensor)
+        write!(f, "{} of {} numbers of {}", grouped_digits(self.read), grouped_digits(self.elements), self.tensor)
     }
 }
 
-impl Display for Contradiction {
+impl Display for ShapeContradiction {
     fn fmt(&self, f: &mut Formatter) -> Result {
         let listed = |dims: &[Option<u64>], open: &str| {
             let written = dims.iter().map(|dim| dim.map_or(open.to_string(), |dim| dim.to_string()));
@@ -399,9 +399,9 @@ impl Display for Contradiction {
     }
 }
 
-impl Display for Merged {
+impl Display for MergedTensors {
     fn fmt(&self, f: &mut Formatter) -> Result {
-        let Merged { first, stored_as, count } = self;
+        let MergedTensors { first, stored_as, count } = self;
         let stored = match count {
             1 => format!("1 tensor is stored as another that it equals ({first} as {stored_as}), and counts with it"),
             _ => format!(
@@ -438,14 +438,14 @@ fn strided_attention(f: &mut Formatter, attentions: &BTreeSet<String>) -> Result
         f,
         "{} ({first}) {} features that lie apart, and {} taken as computed step by step, with all scores in memory, as PyTorch does unless the program \
          calls contiguous() first, which this file does not record: PyTorch's default exporter (dynamo=True) does",
-        counted(attentions.len() as u64, "attention"),
+        count_text(attentions.len() as u64, "attention"),
         if one { "reads" } else { "read" },
         if one { "is" } else { "are" },
     )
 }
 
 fn buffers_by_name(f: &mut Formatter, tensors: &[(String, u64)]) -> Result {
-    let tensors = tensors.iter().map(|(name, elements)| format!("{name} of {}", counted(*elements, "number")));
+    let tensors = tensors.iter().map(|(name, elements)| format!("{name} of {}", count_text(*elements, "number")));
     write!(
         f,
         "by their names alone these count as buffers, which nobody trains: {}; if one is a parameter, export the network with PyTorch's \

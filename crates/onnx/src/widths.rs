@@ -1,6 +1,6 @@
 //! Detects networks whose numbers are not of the width that is assumed here.
 
-use super::file::File;
+use super::file::OnnxFile;
 use super::schema::tensor_proto::DataType;
 use super::source::{dims, element_type};
 use super::tensor::is_float;
@@ -9,7 +9,7 @@ use super::warning::Warning;
 use std::collections::BTreeMap;
 
 /// A warning if most numbers of a file do not have 32 bits. The inputs' batch and other open dimensions count as one.
-pub(super) fn warning(file: &File) -> Option<Warning> {
+pub(super) fn warning(file: &OnnxFile) -> Option<Warning> {
     let mut held: BTreeMap<DataType, u64> = BTreeMap::new();
     let stored = file
         .initializers

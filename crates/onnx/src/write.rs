@@ -24,7 +24,8 @@ use super::{ADAPTIVE, DOMAIN, OPSET, PRODUCER, attributes as with, evaluation_mo
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, overwrite};
 use perf4sight_network::{
-    Conv, ConvTranspose, Element, Embedding, Linear, Network, Node, Op, Shape, Unknown, Volume, Window,
+    Conv, ConvTranspose, ElementKind, Embedding, Linear, Network, Node, Op, Shape, UnknownOperation, VolumeWindow,
+    Window,
 };
 use prost::Message;
 use std::collections::BTreeMap;
@@ -85,14 +86,15 @@ fn is_weightless(file: File) -> bool {
 
 /// A network as the bytes of an ONNX file, which `onnx.checker` accepts and [`read`](super::read) gives back as it was.
 pub fn to_bytes(network: &Network) -> Vec<u8> {
-    let mut writer = Writer { network, graph: GraphProto::default(), domains: BTreeMap::new(), opset: OPSET };
+    let mut writer = GraphWriter { network, graph: GraphProto::default(), domains: BTreeMap::new(), opset: OPSET };
     network.nodes().iter().for_each(|node| writer.node(node));
     if network.unread() > 0 {
         writer.graph.input.push(value_info(UNREAD, vec![fixed_dim(network.unread() as usize)]));
     }
     let results = network.outputs().iter().map(|output| network.node(*output));
-    writer.graph.output =
-        results.map(|result| typed(&result.name, batched(&result.shape), data_type(result.element))).collect();
+    writer.graph.output = results
+        .map(|result| typed_value(&result.name, batch_dimensions(&result.shape), data_type(result.element)))
+        .collect();
     writer.graph.name = Some(network.name().into());
     let imports = std::iter::once(("", writer.opset))
         .chain(writer.domains.iter().map(|(domain, version)| (domain.as_str(), *version)));
@@ -110,7 +112,7 @@ pub fn to_bytes(network: &Network) -> Vec<u8> {
     model.encode_to_vec()
 }
 
-struct Writer<'a> {
+struct GraphWriter<'a> {
     network: &'a Network,
     graph: GraphProto,
     /// Other domains than ONNX's own, with the version of their operator sets.
@@ -118,30 +120,30 @@ struct Writer<'a> {
     opset: i64,
 }
 
-impl Writer<'_> {
+impl GraphWriter<'_> {
     fn node(&mut self, node: &Node) {
         match &node.op {
             Op::Input(input) => {
-                self.graph.input.push(typed(&node.name, batched(&input.shape), data_type(input.element)))
+                self.graph.input.push(typed_value(&node.name, batch_dimensions(&input.shape), data_type(input.element)))
             }
             Op::Embedding(embedding) => self.embedding(node, embedding),
             Op::Cast(element) => self.push(node, "Cast", vec![with::int("to", data_type(*element) as i64)]),
             Op::Parameter(shape) => self.parameter(node, shape),
-            Op::Conv(conv) => self.conv(node, conv, windowed(&conv.window)),
-            Op::Conv3d(conv) => self.conv(node, conv, volumed(&conv.window)),
+            Op::Conv(conv) => self.conv(node, conv, window_attributes_of(&conv.window)),
+            Op::Conv3d(conv) => self.conv(node, conv, volume_attributes(&conv.window)),
             Op::ConvTranspose(transposed) => self.transposed(node, transposed),
             Op::Linear(linear) => self.linear(node, linear),
             Op::BatchNorm { axis } => self.batch_norm(node, *axis),
             Op::LayerNorm { axis, affine } => self.layer_norm(node, *axis, *affine),
             Op::GroupNorm { groups, affine } => self.group_norm(node, *groups, *affine),
             Op::Activation(activation) => self.activation(node, *activation),
-            Op::MaxPool(window) => self.push(node, "MaxPool", pooling(windowed(window), window.ceil)),
+            Op::MaxPool(window) => self.push(node, "MaxPool", pooling(window_attributes_of(window), window.ceil)),
             Op::AvgPool { window, count_include_pad } => {
-                self.average(node, pooling(windowed(window), window.ceil), *count_include_pad);
+                self.average(node, pooling(window_attributes_of(window), window.ceil), *count_include_pad);
             }
-            Op::MaxPool3d(window) => self.push(node, "MaxPool", pooling(volumed(window), window.ceil)),
+            Op::MaxPool3d(window) => self.push(node, "MaxPool", pooling(volume_attributes(window), window.ceil)),
             Op::AvgPool3d { window, count_include_pad } => {
-                self.average(node, pooling(volumed(window), window.ceil), *count_include_pad);
+                self.average(node, pooling(volume_attributes(window), window.ceil), *count_include_pad);
             }
             Op::ArgMax(place) => self.arg_max(node, place),
             Op::TopK(top) => self.top_k(node, top),
@@ -161,7 +163,7 @@ impl Writer<'_> {
             }
             Op::Contiguous { batch } => self.contiguous(node, *batch),
             Op::Slice { axis, start, length } => self.slice(node, *axis, [*start, start + length]),
-            Op::Every { axis, start, step } => self.every(node, *axis, [*start, *step]),
+            Op::Every { axis, start, step } => self.write_strided_slice(node, *axis, [*start, *step]),
             Op::Pick(pick) => self.pick(node, pick),
             Op::Pad { sides, fill } => self.pad(node, sides, *fill),
             Op::Expand(shape) => self.expand(node, shape),
@@ -215,7 +217,7 @@ impl Writer<'_> {
     /// An integer input, given when the network runs.
     fn indices_input(&mut self, node: &Node, dims: &[usize]) -> String {
         let name = format!("{}.places", node.name);
-        self.graph.input.push(typed(&name, dims.iter().map(|&dim| fixed_dim(dim)).collect(), DataType::Int64));
+        self.graph.input.push(typed_value(&name, dims.iter().map(|&dim| fixed_dim(dim)).collect(), DataType::Int64));
         name
     }
 
@@ -242,7 +244,8 @@ impl Writer<'_> {
         let dims = [self.network.input_of(node, 0).channels(), conv.out_channels / conv.groups, height, width];
         let inputs = self.conv_inputs(node, conv, &dims);
         let more = with::ints("output_padding", extra.map(|more| more as i64).to_vec());
-        let attributes = windowed(&conv.window).into_iter().chain([with::int("group", conv.groups as i64), more]);
+        let attributes =
+            window_attributes_of(&conv.window).into_iter().chain([with::int("group", conv.groups as i64), more]);
         self.emit(node, "ConvTranspose", inputs, attributes.collect());
     }
 
@@ -337,11 +340,11 @@ impl Writer<'_> {
             Some(trained) => self.sum_of_weight(node, "weight", trained as usize),
             None => self.weight(node, "weight", &stored),
         };
-        self.repeated(node, weight, shape);
+        self.write_repeated(node, weight, shape);
     }
 
     /// Repeats a value that is the same for all samples once for each.
-    fn repeated(&mut self, node: &Node, once: String, shape: &Shape) {
+    fn write_repeated(&mut self, node: &Node, once: String, shape: &Shape) {
         let input = self.network.nodes()[0].name.clone();
         let batch = format!("{}/batch", node.name);
         self.push_node(&batch, "Shape", vec![input], vec![with::int("start", 0), with::int("end", 1)]);
@@ -367,7 +370,7 @@ impl Writer<'_> {
         let places = self.indices_input(node, &[&[1], places.dims()].concat());
         let rows = format!("{}/rows", node.name);
         self.push_node(&rows, "Gather", vec![table, places], vec![]);
-        self.repeated(node, rows, &node.shape);
+        self.write_repeated(node, rows, &node.shape);
     }
 
     /// ONNX has no pooling with overlapping cells.
@@ -378,7 +381,7 @@ impl Writer<'_> {
 
     /// Writes an unknown operation as it was read. If that was not kept, only its name is written, in a domain that no runtime
     /// supports.
-    fn unknown(&mut self, node: &Node, unknown: &Unknown) {
+    fn unknown(&mut self, node: &Node, unknown: &UnknownOperation) {
         if let Some(original) = &unknown.original {
             return self.original(node, unknown, original);
         }
@@ -395,7 +398,7 @@ impl Writer<'_> {
     /// Moves the node just written into our domain, if only its declaration gives its shape.
     fn set_custom_domain(&mut self, node: &Node) {
         self.domains.insert(DOMAIN.into(), 1);
-        self.graph.value_info.push(value_info(&node.name, batched(&node.shape)));
+        self.graph.value_info.push(value_info(&node.name, batch_dimensions(&node.shape)));
         if let Some(written) = self.graph.node.last_mut() {
             written.domain = Some(DOMAIN.into());
         }
@@ -412,11 +415,11 @@ fn axis_with_batch(axis: usize) -> i64 {
     axis as i64 + 1
 }
 
-fn windowed(window: &Window) -> Vec<AttributeProto> {
+fn window_attributes_of(window: &Window) -> Vec<AttributeProto> {
     window_attributes([&window.kernel, &window.stride, &window.padding, &window.dilation])
 }
 
-fn volumed(window: &Volume) -> Vec<AttributeProto> {
+fn volume_attributes(window: &VolumeWindow) -> Vec<AttributeProto> {
     let padding = [window.padding, window.padding].concat();
     window_attributes([&window.kernel, &window.stride, &padding, &window.dilation])
 }
@@ -430,7 +433,7 @@ fn pooling(window: Vec<AttributeProto>, ceil: bool) -> Vec<AttributeProto> {
     window.into_iter().chain([with::int("ceil_mode", i64::from(ceil))]).collect()
 }
 
-fn batched(sample: &Shape) -> Vec<Dimension> {
+fn batch_dimensions(sample: &Shape) -> Vec<Dimension> {
     let batch = Dimension { value: Some(dimension::Value::DimParam("batch".into())), ..Default::default() };
     std::iter::once(batch).chain(sample.dims().iter().map(|&dim| fixed_dim(dim))).collect()
 }
@@ -439,19 +442,19 @@ fn fixed_dim(dim: usize) -> Dimension {
     Dimension { value: Some(dimension::Value::DimValue(dim as i64)), ..Default::default() }
 }
 
-fn data_type(element: Element) -> DataType {
+fn data_type(element: ElementKind) -> DataType {
     match element {
-        Element::Number => DataType::Float,
-        Element::Integer => DataType::Int64,
-        Element::Truth => DataType::Bool,
+        ElementKind::Number => DataType::Float,
+        ElementKind::Integer => DataType::Int64,
+        ElementKind::Truth => DataType::Bool,
     }
 }
 
 fn value_info(name: &str, dim: Vec<Dimension>) -> ValueInfoProto {
-    typed(name, dim, DataType::Float)
+    typed_value(name, dim, DataType::Float)
 }
 
-fn typed(name: &str, dim: Vec<Dimension>, element: DataType) -> ValueInfoProto {
+fn typed_value(name: &str, dim: Vec<Dimension>, element: DataType) -> ValueInfoProto {
     let tensor = type_proto::Tensor { elem_type: Some(element as i32), shape: Some(TensorShapeProto { dim }) };
     let kind = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() };
     ValueInfoProto { name: Some(name.into()), r#type: Some(kind) }

@@ -13,20 +13,20 @@ const VERSION: u32 = 2;
 const TRAIN: &str = "perf4sight cost-model train traces-by-gpu/ --out MODEL.json fits one";
 
 #[derive(Serialize)]
-struct Written<'m> {
+struct WrittenOperations<'m> {
     format: &'static str,
     version: u32,
     fitted: &'m OperationModel,
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct OperationsHeader {
     format: String,
     version: u32,
 }
 
 #[derive(Deserialize)]
-struct Body {
+struct OperationsBody {
     fitted: OperationModel,
 }
 
@@ -35,7 +35,7 @@ struct Body {
 /// # Errors
 /// A file of others in its place, unless `overwrite`; a failed write.
 pub fn save(model: &OperationModel, file: &Path, overwrite: bool) -> Result<()> {
-    let text = serde_json::to_string(&Written { format: FORMAT, version: VERSION, fitted: model });
+    let text = serde_json::to_string(&WrittenOperations { format: FORMAT, version: VERSION, fitted: model });
     let text =
         text.map_err(|cause| Error::input(format!("the model cannot be written as JSON: {cause}")).file(file))?;
     overwrite::save(file, text, overwrite)
@@ -56,7 +56,7 @@ fn parse(text: &str) -> Result<OperationModel> {
             .expected(format!("JSON of a {FORMAT}"))
             .help(TRAIN)
     };
-    let Head { format, version } = serde_json::from_str(text).map_err(no_model)?;
+    let OperationsHeader { format, version } = serde_json::from_str(text).map_err(no_model)?;
     if format != FORMAT {
         return Err(Error::input(format!("this is a \"{format}\"")).expected(format!("a {FORMAT}")).help(TRAIN));
     }
@@ -64,5 +64,5 @@ fn parse(text: &str) -> Result<OperationModel> {
         let problem = format!("this model has version {version}");
         return Err(Error::input(problem).expected(format!("version {VERSION}")).help(TRAIN));
     }
-    Ok(serde_json::from_str::<Body>(text).map_err(no_model)?.fitted)
+    Ok(serde_json::from_str::<OperationsBody>(text).map_err(no_model)?.fitted)
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 /// The rates of a data sheet.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Sheet {
+pub struct DataSheet {
     /// The name of the GPU.
     pub name: String,
     /// TFLOP/s of products in single precision.
@@ -23,16 +23,16 @@ pub struct Sheet {
 /// FLOPs a microsecond of a TFLOP/s.
 const TERA: f64 = 1e6;
 
-static SHEETS: LazyLock<Vec<Sheet>> = LazyLock::new(read);
+static SHEETS: LazyLock<Vec<DataSheet>> = LazyLock::new(read);
 
 /// The table of this program; a test reads every row.
-fn read() -> Vec<Sheet> {
+fn read() -> Vec<DataSheet> {
     let table = include_bytes!("data/gpus.csv").as_slice();
     csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(table).deserialize().flatten().collect()
 }
 
 /// All known GPUs.
-pub fn sheets() -> &'static [Sheet] {
+pub fn sheets() -> &'static [DataSheet] {
     &SHEETS
 }
 
@@ -44,7 +44,7 @@ const PARTS: [&str; 3] = ["mig", "grid", "vgpu"];
 /// Whether a name is that of a part of a GPU, as `A100-SXM4-40GB MIG 3g.20gb`, which has the rates of none.
 pub(crate) fn is_part(name: &str) -> bool {
     let slice = |word: &str| matches!(word.as_bytes(), [b'1'..=b'7', b'g' | b'G']);
-    words(name).any(|word| slice(word) || PARTS.iter().any(|part| word.eq_ignore_ascii_case(part)))
+    name_words(name).any(|word| slice(word) || PARTS.iter().any(|part| word.eq_ignore_ascii_case(part)))
 }
 
 /// Whether a word behind the name of a GPU makes another one of it, or a virtual one as in `A40-12Q`.
@@ -55,32 +55,32 @@ fn is_other(word: &str) -> bool {
 }
 
 /// Its runs of letters and digits.
-fn words(text: &str) -> impl Iterator<Item = &str> {
+fn name_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty())
 }
 
 /// The GPU that a name contains as a word, such as that of a folder or `NVIDIA H100 80GB HBM3`: `L40` is no L4, `GB200` no B200, and a part of a GPU none.
-pub fn sheet(name: &str) -> Option<&'static Sheet> {
+pub fn sheet(name: &str) -> Option<&'static DataSheet> {
     if is_part(name) {
         return None;
     }
     let is_inner = |letter: char| letter.is_ascii_alphanumeric();
     let begins = name.char_indices().filter(|(place, letter)| is_inner(*letter) && !name[..*place].ends_with(is_inner));
     let begins: Vec<&str> = begins.map(|(place, _)| &name[place..]).collect();
-    let is_named = |sheet: &&Sheet| begins.iter().any(|text| sheet.names(text));
+    let is_named = |sheet: &&DataSheet| begins.iter().any(|text| sheet.names(text));
     SHEETS.iter().filter(is_named).max_by_key(|sheet| sheet.name.len())
 }
 
-impl Sheet {
+impl DataSheet {
     /// Whether a text begins with the name, whatever is between its letters, and does not go on with what makes another GPU of it.
     fn names(&self, text: &str) -> bool {
         let mut letters = text.chars();
         let mut next = || letters.find(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase());
-        let begins = bare(&self.name).chars().all(|letter| next() == Some(letter));
+        let begins = normalised_name(&self.name).chars().all(|letter| next() == Some(letter));
         let rest = letters.as_str();
         let more = rest.split(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
         let is_whole = more.is_empty() || more.eq_ignore_ascii_case(&self.suffix);
-        begins && is_whole && !words(&rest[more.len()..]).next().is_some_and(is_other)
+        begins && is_whole && !name_words(&rest[more.len()..]).next().is_some_and(is_other)
     }
 
     /// The most FLOPs a microsecond of products: in single precision those of TF32, half of those in half precision; a GPU without units for half precision
@@ -93,13 +93,13 @@ impl Sheet {
     }
 
     /// Whether it is another GPU than that of a data sheet, and no model of it: an `H100 PCIe` may be called `H100`.
-    pub(crate) fn contradicts(&self, other: &Sheet) -> bool {
-        !bare(&self.name).starts_with(&bare(&other.name))
+    pub(crate) fn contradicts(&self, other: &DataSheet) -> bool {
+        !normalised_name(&self.name).starts_with(&normalised_name(&other.name))
     }
 }
 
 /// Letters and digits alone, in lower case.
-pub(crate) fn bare(name: &str) -> String {
+pub(crate) fn normalised_name(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
 }
 

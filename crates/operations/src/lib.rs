@@ -23,11 +23,13 @@ mod read;
 mod row;
 mod work;
 
-pub use class::{Class, class_of};
-pub use element::Element;
+pub use class::{OperationClass, class_of};
+pub use element::ElementType;
 pub use file::{FORMAT, load, save};
-pub use gpus::{Sheet, sheet, sheets};
-pub use model::{Estimate, Group, KnownGpu, LeftOut, OperationModel, Predicted, Scaling, Watch};
+pub use gpus::{DataSheet, sheet, sheets};
+pub use model::{
+    FitProgress, KnownGpu, LeftOutGroup, LeftOutGroups, OperationModel, PredictedOperation, TimeEstimate, TimeScaling,
+};
 pub use read::{MeasuredOperations, files_read, read_folder, read_table};
-pub use row::{Row, rows_to_csv};
-pub use work::{Tensor, Work, work};
+pub use row::{OperationRow, rows_to_csv};
+pub use work::{OperationWork, TensorShape, work};

@@ -1,13 +1,13 @@
 //! A row: an operation of a network on a GPU, its work and its time.
 
-use crate::class::Class;
-use crate::element::Element;
-use crate::work::{Tensor, Work};
+use crate::class::OperationClass;
+use crate::element::ElementType;
+use crate::work::{OperationWork, TensorShape};
 use perf4sight_base::error::{Error, Result};
 
 /// An operation that was measured, or is to be predicted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct OperationRow {
     /// The GPU, as its folder is named.
     pub gpu: String,
     /// The network, as its folder is named.
@@ -15,13 +15,13 @@ pub struct Row {
     /// The operation, as the framework calls it.
     pub operation: String,
     /// Its class.
-    pub class: Class,
+    pub class: OperationClass,
     /// The shapes of its tensors, such as `128x1024;1024x512`; may be empty.
     pub shapes: String,
     /// The type of its elements.
-    pub element: Element,
+    pub element: ElementType,
     /// Its FLOPs and bytes.
-    pub work: Work,
+    pub work: OperationWork,
     /// Microseconds of a call; 0 where it is to be predicted.
     pub time_us: f64,
     /// How often it ran.
@@ -36,7 +36,7 @@ const MOST_BYTES: f64 = 1e8;
 /// Microseconds of an operation: no clock of a profiler is finer than a nanosecond, and nobody waits a quarter of an hour.
 const TIMES: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 
-impl Row {
+impl OperationRow {
     /// Refuses times that no operation takes, and work that no GPU does in this time: another unit.
     ///
     /// # Errors
@@ -65,8 +65,13 @@ impl Row {
     /// Whether what it computes with is of a type whose rate is known: what only moves data takes its bytes, of whatever type.
     pub(crate) fn has_rate(&self) -> bool {
         match self.class {
-            Class::Product | Class::Convolution | Class::Attention => self.element.has_rate(),
-            Class::Normalization | Class::Reduction | Class::Elementwise | Class::Movement => true,
+            OperationClass::Product | OperationClass::Convolution | OperationClass::Attention => {
+                self.element.has_rate()
+            }
+            OperationClass::Normalization
+            | OperationClass::Reduction
+            | OperationClass::Elementwise
+            | OperationClass::Movement => true,
         }
     }
 
@@ -77,8 +82,8 @@ impl Row {
 }
 
 /// `128x1024;1024x512`.
-pub(crate) fn shapes(tensors: &[Tensor]) -> String {
-    let shape = |tensor: &Tensor| tensor.shape.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+pub(crate) fn shapes(tensors: &[TensorShape]) -> String {
+    let shape = |tensor: &TensorShape| tensor.shape.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
     tensors.iter().map(shape).filter(|shape| !shape.is_empty()).collect::<Vec<_>>().join(";")
 }
 
@@ -86,10 +91,10 @@ pub(crate) fn shapes(tensors: &[Tensor]) -> String {
 const COLUMNS: [&str; 9] = ["gpu", "network", "operation", "shapes", "type", "flops", "bytes", "time_us", "count"];
 
 /// The rows as CSV, in the form that [`read_table`](crate::read_table) reads.
-pub fn rows_to_csv(rows: &[Row]) -> String {
+pub fn rows_to_csv(rows: &[OperationRow]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let records = rows.iter().map(|row| {
-        let Row { gpu, network, operation, shapes, element, work, time_us, count, class: _ } = row;
+        let OperationRow { gpu, network, operation, shapes, element, work, time_us, count, class: _ } = row;
         let words = [gpu.as_str(), network, operation, shapes, element.name()].map(str::to_owned);
         let numbers = [work.flops, work.bytes, *time_us, f64::from(*count)].map(|number| number.to_string());
         words.into_iter().chain(numbers).collect::<Vec<_>>()

@@ -2,7 +2,9 @@
 //! takes 7.6 s for one: `cargo bench -p perf4sight-optimize --bench search`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use perf4sight_optimize::search::{Fused, Search, SearchMethod, Unit, UnitGraph, Walk, operation};
+use perf4sight_optimize::search::{
+    FusionState, FusionUnit, SearchMethod, SearchOptions, SearchWalk, UnitGraph, operation,
+};
 use std::hint::black_box;
 
 /// Operations of a block of a transformer in their order, again and again, with an all-reduce behind every tenth block.
@@ -38,7 +40,7 @@ fn graph() -> UnitGraph {
 fn add(graph: &mut UnitGraph, name: &str, resource: u32, duration: u64) {
     let operation = operation(name);
     let (nodes, launches) = (Vec::new(), Vec::new());
-    graph.units.push(Unit { nodes, duration, resource, operation, name: name.to_owned(), fixed: 0, launches });
+    graph.units.push(FusionUnit { nodes, duration, resource, operation, name: name.to_owned(), fixed: 0, launches });
     graph.inputs.push(Vec::new());
     graph.outputs.push(Vec::new());
 }
@@ -48,10 +50,10 @@ fn moves(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("moves");
     group.throughput(Throughput::Elements(MOVES)).sample_size(10);
     for optimizer in SearchMethod::ALL {
-        let search = Search { optimizer, seed: 0, moves: MOVES };
+        let search = SearchOptions { optimizer, seed: 0, moves: MOVES };
         group.bench_function(optimizer.name(), |bench| {
             bench.iter(|| {
-                let mut walk = Walk::new(search, &Fused::new(black_box(&graph), false));
+                let mut walk = SearchWalk::new(search, &FusionState::new(black_box(&graph), false));
                 walk.run(&mut |_| true);
                 walk.evaluated()
             });

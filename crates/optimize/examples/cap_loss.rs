@@ -4,14 +4,14 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
-use perf4sight_optimize::changes::Autocast;
-use perf4sight_optimize::passes::{PASSES, Wanted};
-use perf4sight_optimize::search::{Search, SearchMethod, Searches};
-use perf4sight_optimize::start::Start;
+use perf4sight_optimize::changes::AutocastLists;
+use perf4sight_optimize::passes::{PASSES, PassSettings};
+use perf4sight_optimize::search::{SearchMethod, SearchOptions, SearchSettings};
+use perf4sight_optimize::start::RecordedStart;
 use perf4sight_replay::Analysis;
-use perf4sight_replay::buckets::{Limits, assign, gradient_sizes};
-use perf4sight_replay::ranks::Job;
-use perf4sight_replay::request::Request;
+use perf4sight_replay::buckets::{BucketLimits, assign, gradient_sizes};
+use perf4sight_replay::ranks::TrainingJob;
+use perf4sight_replay::request::ReplayRequest;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,17 +23,17 @@ fn main() -> Result<()> {
     let traces: Vec<PathBuf> =
         arguments.iter().filter(|name| !name.ends_with("_measured.json")).map(PathBuf::from).collect();
     let plain = std::env::var("PLAIN_CAP").ok().and_then(|cap| seconds.get(&cap)).map(|step| (1e9 * step) as u64);
-    let request = Request { plain, ..Request::default() };
-    let start = Start::of(&Analysis::of(Job::read(&traces)?), &request)?;
+    let request = ReplayRequest { plain, ..ReplayRequest::default() };
+    let start = RecordedStart::new(&Analysis::new(TrainingJob::read(&traces)?), &request)?;
     println!("a step as it is: {:.1} ms", start.before as f64 / 1e6);
-    let first = Search { optimizer: SearchMethod::Mcmc, seed: 0, moves: 20_000 };
+    let first = SearchOptions { optimizer: SearchMethod::Mcmc, seed: 0, moves: 20_000 };
     let folder = tempfile::tempdir().map_err(|cause| Error::io(".", "make a temporary folder", &cause))?;
-    let wanted = Wanted {
-        searches: Searches { first, count: 1, folder: folder.path().to_owned() },
+    let wanted = PassSettings {
+        searches: SearchSettings { first, count: 1, folder: folder.path().to_owned() },
         simulate: false,
         candidates: None,
         clusters: None,
-        autocast: Autocast::default(),
+        autocast: AutocastLists::default(),
         memory_budget: None,
         network: None,
     };
@@ -57,9 +57,9 @@ fn proposed_cap(change: &str) -> Option<f64> {
 }
 
 /// Of the measured sizes, the one that makes the same buckets as the proposed one, else the nearest.
-fn loss(start: &Start, cap: f64, seconds: &BTreeMap<String, f64>) -> Result<()> {
+fn loss(start: &RecordedStart, cap: f64, seconds: &BTreeMap<String, f64>) -> Result<()> {
     let sizes = gradient_sizes(&start.recorded.typical)?;
-    let buckets = |cap: f64| assign(&sizes, Limits::of_cap(cap));
+    let buckets = |cap: f64| assign(&sizes, BucketLimits::of_cap(cap));
     let caps = || seconds.iter().filter_map(|(cap, time)| Some((cap.parse::<f64>().ok()?, *time)));
     let distance = |one: f64| (buckets(one) != buckets(cap), (one / cap).ln().abs());
     let near = caps().min_by(|(one, _), (other, _)| {

@@ -1,7 +1,7 @@
 //! The accuracy of step models on plans that were left out of the fit: `plan_accuracy PLANS.csv [TABLE.csv ...]`.
 
 use perf4sight_base::error::Result;
-use perf4sight_optimize::{AllReduce, MeasuredPlan, StepModel, read_measured_plans};
+use perf4sight_optimize::{AllReduceTimes, MeasuredPlan, StepModel, read_measured_plans};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args_os().skip(1);
     let plans = arguments.next().unwrap_or_default();
     let rows = read_measured_plans(Path::new(&plans))?;
-    let mut all_reduce = AllReduce::default();
+    let mut all_reduce = AllReduceTimes::default();
     arguments.try_for_each(|table| all_reduce.add(Path::new(&table)))?;
     for count in [10, 20, 40, 80] {
         let scores = SEEDS.map(|seed| random(&rows, &all_reduce, count, seed)).collect::<Result<Vec<_>>>()?;
@@ -42,7 +42,7 @@ fn main() -> Result<()> {
     leave_out("fitted on 2 GPUs", &rows, &all_reduce, |row| row.plan.gpus == 2)
 }
 
-fn random(rows: &[MeasuredPlan], all_reduce: &AllReduce, count: usize, seed: u64) -> Result<Score> {
+fn random(rows: &[MeasuredPlan], all_reduce: &AllReduceTimes, count: usize, seed: u64) -> Result<Score> {
     let mut rows = rows.to_vec();
     rows.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
     let others = rows.split_off(count);
@@ -52,7 +52,7 @@ fn random(rows: &[MeasuredPlan], all_reduce: &AllReduce, count: usize, seed: u64
 fn leave_out(
     name: &str,
     rows: &[MeasuredPlan],
-    all_reduce: &AllReduce,
+    all_reduce: &AllReduceTimes,
     fits: impl Fn(&MeasuredPlan) -> bool,
 ) -> Result<()> {
     let (fitted, others): (Vec<MeasuredPlan>, Vec<MeasuredPlan>) = rows.iter().partition(|row| fits(row));
@@ -60,7 +60,7 @@ fn leave_out(
     Ok(())
 }
 
-fn score(rows: Vec<MeasuredPlan>, others: &[MeasuredPlan], all_reduce: &AllReduce) -> Result<Score> {
+fn score(rows: Vec<MeasuredPlan>, others: &[MeasuredPlan], all_reduce: &AllReduceTimes) -> Result<Score> {
     let model = StepModel::fit(rows, all_reduce.clone())?;
     let predicted: Vec<_> = others.iter().map(|row| (row.step_ms, model.predict(&row.plan))).collect();
     let errors = predicted.iter().map(|(truth, step)| 100.0 * (step.step_ms / truth - 1.0).abs());

@@ -2,10 +2,10 @@
 //! perf4sight-optimize --example published_shape`.
 
 use perf4sight_base::error::Result;
-use perf4sight_optimize::fusion::{Fusion, buckets, choices, of_step, optimum};
-use perf4sight_replay::buckets::{Limits, with_buckets};
+use perf4sight_optimize::fusion::{BucketFusion, buckets, choices, of_step, optimum};
+use perf4sight_replay::buckets::{BucketLimits, with_buckets};
 use perf4sight_replay::simulate::simulate;
-use perf4sight_replay::synthetic::{Cluster, Made, cluster};
+use perf4sight_replay::synthetic::{SyntheticCluster, SyntheticStep, cluster};
 use std::ops::Range;
 
 /// Networks: name, nanoseconds of forward of a layer, bytes of its gradients. Of the size of ResNet-50 (102 MB, 80 ms of forward), VGG-16 (553 MB,
@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     println!("|---|---|---|---|---|---|---|---|---|");
     for (name, layer_time, layer_bytes) in NETWORKS {
         for (gigabits, latency) in LINKS {
-            let shape = Cluster {
+            let shape = SyntheticCluster {
                 ranks: 16,
                 layers: 160,
                 layers_per_bucket: 5,
@@ -42,15 +42,16 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn row(name: &str, gigabits: f64, made: &Made) -> Result<()> {
+fn row(name: &str, gigabits: f64, made: &SyntheticStep) -> Result<()> {
     let schedule = simulate(&made.job.graph);
     let (gradients, link) = of_step(&made.job, &made.communication, &schedule)?;
-    let ends = |step: usize| -> Fusion {
+    let ends = |step: usize| -> BucketFusion {
         let ends = (step..=gradients.len()).step_by(step).collect();
-        Fusion::of_ends(&gradients, link, ends)
+        BucketFusion::of_ends(&gradients, link, ends)
     };
-    let capped =
-        |bytes: u64| buckets(&gradients, link, Limits { first: bytes.min(Limits::DEFAULT.first), others: bytes });
+    let capped = |bytes: u64| {
+        buckets(&gradients, link, BucketLimits { first: bytes.min(BucketLimits::DEFAULT.first), others: bytes })
+    };
     let horovod = ends(((64 << 20) / gradients[0].bytes).clamp(1, gradients.len() as u64) as usize);
     let horovod = closed(horovod, gradients.len());
     let best = choices(&gradients, link).swap_remove(0).fusion;
@@ -64,7 +65,7 @@ fn row(name: &str, gigabits: f64, made: &Made) -> Result<()> {
 }
 
 /// The same with a last bucket for what is left.
-fn closed(mut fusion: Fusion, count: usize) -> Fusion {
+fn closed(mut fusion: BucketFusion, count: usize) -> BucketFusion {
     if fusion.ends.last() != Some(&count) {
         fusion.ends.push(count);
     }
@@ -72,7 +73,7 @@ fn closed(mut fusion: Fusion, count: usize) -> Fusion {
 }
 
 /// Milliseconds of the replayed step.
-fn replayed(made: &Made, fusion: &Fusion) -> Result<f64> {
+fn replayed(made: &SyntheticStep, fusion: &BucketFusion) -> Result<f64> {
     let ranges: Vec<Range<usize>> = fusion.buckets().collect();
     let step = with_buckets(&made.job, &made.communication, &ranges)?;
     Ok(step.time(&simulate(&step.graph)) as f64 / 1e6)

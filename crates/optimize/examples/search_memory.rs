@@ -3,8 +3,8 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_optimize::passes::bytes_of_prediction;
-use perf4sight_optimize::search::{Fused, Search, SearchMethod, Searches, UnitGraph};
-use perf4sight_replay::graph::{Builder, EdgeKind, Kind, Node, NodeId, Resource, ResourceKind, StepGraph};
+use perf4sight_optimize::search::{FusionState, SearchMethod, SearchOptions, SearchSettings, UnitGraph};
+use perf4sight_replay::graph::{EdgeKind, GraphBuilder, NodeId, Resource, ResourceKind, StepGraph, TaskNode, WorkKind};
 use perf4sight_replay::simulate::simulate;
 use std::fs;
 
@@ -19,8 +19,8 @@ fn main() -> Result<()> {
     };
     let step = step(size)?;
     let folder = std::env::temp_dir().join(format!("search_memory.{}", std::process::id()));
-    let first = Search { optimizer: SearchMethod::Mcmc, seed: 0, moves: MOVES };
-    let searches = Searches { first, count: count.into(), folder: folder.clone() };
+    let first = SearchOptions { optimizer: SearchMethod::Mcmc, seed: 0, moves: MOVES };
+    let searches = SearchSettings { first, count: count.into(), folder: folder.clone() };
     let before = resident("VmRSS")?;
     if count == 0 {
         predict(&step)?;
@@ -47,25 +47,26 @@ fn predict(step: &StepGraph) -> Result<()> {
 }
 
 /// As the pass does: the searched graph, the search, the names, and the graph of another rank.
-fn search(step: &StepGraph, searches: &Searches) -> Result<usize> {
+fn search(step: &StepGraph, searches: &SearchSettings) -> Result<usize> {
     let schedule = simulate(&step.graph);
-    let graph = UnitGraph::of(step, &schedule, 0, &|_| true);
-    let walks = searches.run(&searches.all(), &Fused::new(&graph, false), &|_| true)?;
-    let other = UnitGraph::of(step, &schedule, 0, &|_| true);
+    let graph = UnitGraph::from_step(step, &schedule, 0, &|_| true);
+    let walks = searches.run(&searches.all(), &FusionState::new(&graph, false), &|_| true)?;
+    let other = UnitGraph::from_step(step, &schedule, 0, &|_| true);
     let names = other.unique_names();
-    let best = walks.iter().min_by_key(|walk| walk.best().step()).map_or(0, |walk| walk.best().groups().len());
+    let best =
+        walks.iter().min_by_key(|walk| walk.best_state().step()).map_or(0, |walk| walk.best_state().groups().len());
     Ok(best.min(names.len()))
 }
 
 /// A chain on one thread, each operation of which reads the one before it.
 fn step(size: u32) -> Result<StepGraph> {
-    let mut builder = Builder::default();
+    let mut builder = GraphBuilder::default();
     let resource = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: String::new() });
     let mut last: Option<NodeId> = None;
     for place in 0..size {
         let call = builder.call(&format!("aten::{}", BLOCK[place as usize % BLOCK.len()]), None);
         let duration = 20_000 + 1_000 * u64::from(place % 17);
-        let own = builder.node(Node { duration, call, resource, kind: Kind::Operation, priority: 0 });
+        let own = builder.node(TaskNode { duration, call, resource, kind: WorkKind::Operation, priority: 0 });
         if let Some(last) = last {
             builder.edge(last, own, EdgeKind::Data);
         }

@@ -3,7 +3,7 @@
 
 use perf4sight_base::error::Result;
 use perf4sight_optimize::staged::{
-    Cluster, Estimate, LayerTimes, Links, MeasuredStagedPlan, Shape, StagedModel, read_staged_plans,
+    KnownCluster, LayerTimes, MeasuredStagedPlan, NetworkShape, NodeLinks, PlanEstimate, StagedModel, read_staged_plans,
 };
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -13,7 +13,7 @@ use std::path::Path;
 /// Seeds of random splits; how intervals depend on the number of plans was chosen on others (1 to 80).
 const SEEDS: std::ops::RangeInclusive<u64> = 101..=160;
 /// As Hugging Face publishes it, its vocabulary of 50,265 padded by the tensor degree.
-const OPT_350M: Shape = Shape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 };
+const OPT_350M: NetworkShape = NetworkShape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 };
 /// Measured plans of a fit.
 const COUNTS: [usize; 7] = [4, 5, 6, 7, 8, 10, 12];
 
@@ -27,7 +27,7 @@ struct Score {
 }
 
 impl Score {
-    fn add(&mut self, estimate: Estimate, truth: f64) {
+    fn add(&mut self, estimate: PlanEstimate, truth: f64) {
         let (low, high) = estimate.interval;
         self.predicted += 1;
         self.held += usize::from((low..=high).contains(&truth));
@@ -57,7 +57,7 @@ fn main() -> Result<()> {
     let plans = read_staged_plans(Path::new(plans))?;
     let mut times = LayerTimes::default();
     layers.iter().try_for_each(|file| times.add(Path::new(file)))?;
-    let cluster = Cluster { shape: OPT_350M, layers: times, links: Links::read(Path::new(links))? };
+    let cluster = KnownCluster { shape: OPT_350M, layers: times, links: NodeLinks::read(Path::new(links))? };
     for count in COUNTS.into_iter().filter(|count| *count < plans.len()) {
         let mut scores = Scores::default();
         SEEDS.into_iter().try_for_each(|seed| split(&plans, &cluster, count, seed, &mut scores))?;
@@ -68,7 +68,13 @@ fn main() -> Result<()> {
 }
 
 /// Fits some plans and predicts the others.
-fn split(plans: &[MeasuredStagedPlan], cluster: &Cluster, count: usize, seed: u64, scores: &mut Scores) -> Result<()> {
+fn split(
+    plans: &[MeasuredStagedPlan],
+    cluster: &KnownCluster,
+    count: usize,
+    seed: u64,
+    scores: &mut Scores,
+) -> Result<()> {
     let mut plans = plans.to_vec();
     plans.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
     let others = plans.split_off(count);

@@ -18,12 +18,12 @@ const TOLERANCE: f64 = 0.05;
 
 /// Times of all-reduces by ranks and bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct AllReduce {
+pub struct AllReduceTimes {
     /// By ranks: (bytes, milliseconds), bytes ascending.
     tables: BTreeMap<u64, Vec<(f64, f64)>>,
 }
 
-impl AllReduce {
+impl AllReduceTimes {
     /// Whether nothing was measured, so that times come from the ring's formula.
     pub fn is_assumed(&self) -> bool {
         self.tables.is_empty()
@@ -85,9 +85,9 @@ fn interpolate(table: &[(f64, f64)], bytes: f64) -> f64 {
     }
 }
 
-type Points = Vec<(f64, f64)>;
+type TimePoints = Vec<(f64, f64)>;
 
-fn parse(text: &str, file: &Path) -> Result<(u64, Points)> {
+fn parse(text: &str, file: &Path) -> Result<(u64, TimePoints)> {
     let (ranks, mut points) = match text.trim_start().starts_with('#') {
         true => nccl_tests(text)?,
         false => published(text, file)?,
@@ -100,7 +100,7 @@ fn parse(text: &str, file: &Path) -> Result<(u64, Points)> {
     }
 }
 
-fn published(text: &str, file: &Path) -> Result<(u64, Points)> {
+fn published(text: &str, file: &Path) -> Result<(u64, TimePoints)> {
     let ranks = file.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.rsplit('_').next());
     let ranks = ranks.and_then(|digits| digits.parse().ok()).filter(|ranks| *ranks > 1).ok_or_else(|| {
         Error::input("the name does not end in a number of ranks").expected("a name such as allreduce_a100_4.csv")
@@ -120,7 +120,7 @@ fn published(text: &str, file: &Path) -> Result<(u64, Points)> {
 }
 
 /// The text that all_reduce_perf prints: ranks in comments, then size, count, type, redop, root, time (µs), algbw, busbw.
-fn nccl_tests(text: &str) -> Result<(u64, Points)> {
+fn nccl_tests(text: &str) -> Result<(u64, TimePoints)> {
     let ranks = text.lines().filter(|line| line.starts_with('#') && line.contains(" Rank ")).count() as u64;
     if ranks < 2 {
         return Err(Error::input("the output of all_reduce_perf names fewer than two ranks")

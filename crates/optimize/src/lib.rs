@@ -20,9 +20,9 @@ pub mod start;
 mod step;
 pub mod verb;
 
-pub use all_reduce::AllReduce;
+pub use all_reduce::AllReduceTimes;
 pub use memory::{ASSUMED_ERROR, peak as peak_memory};
-pub use model_file::{Model, load as load_model, save as save_model};
-pub use plan::{GPT2_VOCABULARY, MeasuredPlan, Plan};
-pub use plans_csv::{Row, read as read_plans, read_measured as read_measured_plans};
-pub use step::{Fitted, LEAST_ROWS, LeftOut, LeftOutRow, MOST_ROWS, PredictedStep, StepModel};
+pub use model_file::{CostModel, load as load_model, save as save_model};
+pub use plan::{GPT2_VOCABULARY, MeasuredPlan, TransformerPlan};
+pub use plans_csv::{PlanRow, read as read_plans, read_measured as read_measured_plans};
+pub use step::{FittedStep, LEAST_ROWS, LeftOutPlans, LeftOutRow, MOST_ROWS, PredictedStep, StepModel};

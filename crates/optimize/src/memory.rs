@@ -1,6 +1,6 @@
 //! The memory of a plan, from published formulas: nothing of it was measured.
 
-use crate::plan::Plan;
+use crate::plan::TransformerPlan;
 use perf4sight_base::units::Bytes;
 
 /// Bytes a weight of mixed precision with Adam: weight and gradient in half precision; weight, two moments and the
@@ -14,20 +14,20 @@ const CONTEXT_BYTES: f64 = 1_073_741_824.0;
 pub const ASSUMED_ERROR: f64 = 0.2;
 
 /// The peak of the fullest GPU: weights with optimizer, activations of the micro-batches in flight, logits.
-pub fn peak(plan: &Plan) -> Bytes {
+pub fn peak(plan: &TransformerPlan) -> Bytes {
     let stage = [weights(plan) + activations(plan), last_stage(plan)];
     Bytes((stage.into_iter().fold(0.0, f64::max) + CONTEXT_BYTES) as u64)
 }
 
 /// The last stage: one micro-batch in flight, with logits.
-fn last_stage(plan: &Plan) -> f64 {
+fn last_stage(plan: &TransformerPlan) -> f64 {
     let logits = plan.micro_batch as f64 * plan.sequence as f64 * plan.vocabulary as f64;
     let in_flight = in_flight(plan);
     weights(plan) + activations(plan) / in_flight + BYTES_PER_LOGIT * logits / plan.tensor_parallel as f64
 }
 
 /// Weights of a stage with an embedding, with their gradients and optimizer.
-fn weights(plan: &Plan) -> f64 {
+fn weights(plan: &TransformerPlan) -> f64 {
     let layers = plan.layers as f64 / plan.pipeline_parallel as f64 * plan.layer_weights();
     let embedding = (plan.vocabulary + plan.sequence) as f64 * plan.hidden as f64;
     BYTES_PER_WEIGHT * (layers + embedding) / plan.tensor_parallel as f64
@@ -35,7 +35,7 @@ fn weights(plan: &Plan) -> f64 {
 
 /// Activations that the first stage keeps, without recomputing any: `s b h (10 + 24 / t + 5 a s / (h t))` a layer in
 /// half precision (Korthikanti et al., MLSys 2023), for as many micro-batches as there are stages.
-fn activations(plan: &Plan) -> f64 {
+fn activations(plan: &TransformerPlan) -> f64 {
     let (s, b, h) = (plan.sequence as f64, plan.micro_batch as f64, plan.hidden as f64);
     let tensor = plan.tensor_parallel as f64;
     let layer = s * b * h * (10.0 + 24.0 / tensor + 5.0 * plan.heads as f64 * s / (h * tensor));
@@ -43,7 +43,7 @@ fn activations(plan: &Plan) -> f64 {
 }
 
 /// Micro-batches of which the first stage of a pipeline (one forward, one backward) keeps activations.
-fn in_flight(plan: &Plan) -> f64 {
+fn in_flight(plan: &TransformerPlan) -> f64 {
     plan.pipeline_parallel.min(plan.micro_batches()) as f64
 }
 
@@ -57,7 +57,7 @@ mod tests {
     /// 175e9 / 64 weights: 43.7 to 54.7 GB.
     #[test]
     fn gpt_3_needs_what_the_formulas_give_by_hand() {
-        let plan = Plan {
+        let plan = TransformerPlan {
             gpus: 64,
             global_batch: 64,
             micro_batch: 1,

@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// The memory of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory {
+pub struct DeviceMemory {
     /// The most that was allocated.
     pub peak: Bytes,
     /// The least: what lasts from step to step.
@@ -19,19 +19,19 @@ pub struct Memory {
 }
 
 #[derive(Deserialize)]
-struct File {
+struct MemoryTraceFile {
     #[serde(rename = "traceEvents")]
-    events: Vec<Event>,
+    events: Vec<MemoryEvent>,
 }
 
 #[derive(Deserialize)]
-struct Event {
+struct MemoryEvent {
     name: Option<String>,
-    args: Option<Arguments>,
+    args: Option<MemoryArguments>,
 }
 
 #[derive(Deserialize)]
-struct Arguments {
+struct MemoryArguments {
     #[serde(rename = "Total Allocated")]
     allocated: Option<u64>,
     #[serde(rename = "Device Type")]
@@ -44,19 +44,19 @@ struct Arguments {
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn read(file: &Path) -> Result<Option<Memory>> {
+pub fn read(file: &Path) -> Result<Option<DeviceMemory>> {
     let doing = "read the memory events of this trace";
     let source = BufReader::new(input_file::open(file, doing)?);
     let source = unzipped(source).map_err(|cause| Error::io(file, doing, &cause))?;
-    let File { events } = serde_json::from_reader(BufReader::new(source))
+    let MemoryTraceFile { events } = serde_json::from_reader(BufReader::new(source))
         .map_err(|cause| Error::input(format!("is not a trace with memory events: {cause}")).file(file))?;
-    let mut devices: BTreeMap<(i64, i64), Memory> = BTreeMap::new();
+    let mut devices: BTreeMap<(i64, i64), DeviceMemory> = BTreeMap::new();
     let memory = events.into_iter().filter(|event| event.name.as_deref() == Some("[memory]"));
-    for Arguments { allocated, kind, device } in memory.filter_map(|event| event.args) {
+    for MemoryArguments { allocated, kind, device } in memory.filter_map(|event| event.args) {
         let Some(allocated) = allocated.map(Bytes) else { continue };
         let known = devices.entry((kind.unwrap_or(0), device.unwrap_or(0)));
-        let known = known.or_insert(Memory { peak: allocated, lasting: allocated });
-        *known = Memory { peak: known.peak.max(allocated), lasting: known.lasting.min(allocated) };
+        let known = known.or_insert(DeviceMemory { peak: allocated, lasting: allocated });
+        *known = DeviceMemory { peak: known.peak.max(allocated), lasting: known.lasting.min(allocated) };
     }
     // Accelerators have a type above that of processors.
     Ok(devices.into_iter().next_back().map(|(_, memory)| memory))
@@ -77,7 +77,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("rank0.json");
         std::fs::write(&file, format!("{{\"traceEvents\": [{}]}}", events.join(","))).unwrap();
-        assert_eq!(read(&file).unwrap(), Some(Memory { peak: Bytes(700), lasting: Bytes(100) }));
+        assert_eq!(read(&file).unwrap(), Some(DeviceMemory { peak: Bytes(700), lasting: Bytes(100) }));
         std::fs::write(&file, "{\"traceEvents\": []}").unwrap();
         assert_eq!(read(&file).unwrap(), None);
     }

@@ -1,7 +1,7 @@
 //! The file of a model: of steps, or of operations.
 
 use crate::staged::StagedModel;
-use crate::step::{Fitted, StepModel};
+use crate::step::{FittedStep, StepModel};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{input_file, overwrite};
 use perf4sight_operations::{self as operations, OperationModel};
@@ -23,7 +23,7 @@ const TRAIN: &str = "perf4sight cost-model train --plans PLANS --out MODEL.json 
 
 /// A model that was fitted.
 #[derive(Debug, Clone)]
-pub enum Model {
+pub enum CostModel {
     /// Of plans whose stages are alike.
     Plans(Box<StepModel>),
     /// Of plans in stages.
@@ -33,20 +33,20 @@ pub enum Model {
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct ModelHeader {
     format: String,
     version: u32,
 }
 
 #[derive(Serialize)]
-struct Written<T> {
+struct WrittenModel<T> {
     format: &'static str,
     version: u32,
     fitted: T,
 }
 
 #[derive(Deserialize)]
-struct Body<T> {
+struct ModelBody<T> {
     fitted: T,
 }
 
@@ -54,11 +54,11 @@ struct Body<T> {
 ///
 /// # Errors
 /// A file of others in its place, unless `overwrite`; a failed write.
-pub fn save(model: &Model, file: &Path, overwrite: bool) -> Result<()> {
+pub fn save(model: &CostModel, file: &Path, overwrite: bool) -> Result<()> {
     let text = match model {
-        Model::Plans(model) => text(PLANS, model.fitted()),
-        Model::Staged(model) => text(STAGED, model),
-        Model::Operations(model) => return operations::save(model, file, overwrite),
+        CostModel::Plans(model) => text(PLANS, model.stored()),
+        CostModel::Staged(model) => text(STAGED, model),
+        CostModel::Operations(model) => return operations::save(model, file, overwrite),
     };
     let text =
         text.map_err(|cause| Error::input(format!("the model cannot be written as JSON: {cause}")).file(file))?;
@@ -66,14 +66,14 @@ pub fn save(model: &Model, file: &Path, overwrite: bool) -> Result<()> {
 }
 
 fn text(format: &'static str, fitted: impl Serialize) -> serde_json::Result<String> {
-    serde_json::to_string(&Written { format, version: VERSION, fitted })
+    serde_json::to_string(&WrittenModel { format, version: VERSION, fitted })
 }
 
 /// Reads a model.
 ///
 /// # Errors
 /// A file that cannot be read, is no model, or one of another version.
-pub fn load(file: &Path) -> Result<Model> {
+pub fn load(file: &Path) -> Result<CostModel> {
     let text = input_file::text(file, "read the model")?;
     let numbers: Value = serde_json::from_str(&text).map_err(|cause| {
         Error::input(format!("is not a complete model: {cause}"))
@@ -83,7 +83,7 @@ pub fn load(file: &Path) -> Result<Model> {
     check_numbers(&numbers).map_err(|error| error.file(file))?;
     match head(&text) {
         Ok(head) if head.format == operations::FORMAT => {
-            operations::load(file).map(|model| Model::Operations(Box::new(model)))
+            operations::load(file).map(|model| CostModel::Operations(Box::new(model)))
         }
         head => head.and_then(|head| parse(&text, &head)).map_err(|error| error.file(file)),
     }
@@ -104,25 +104,25 @@ fn check_numbers(value: &Value) -> Result<()> {
     }
 }
 
-fn head(text: &str) -> Result<Head> {
+fn head(text: &str) -> Result<ModelHeader> {
     serde_json::from_str(text).map_err(|cause| no_model(&cause))
 }
 
-fn parse(text: &str, head: &Head) -> Result<Model> {
+fn parse(text: &str, head: &ModelHeader) -> Result<CostModel> {
     if head.version != VERSION {
         let problem = format!("this model has version {}", head.version);
         return Err(Error::input(problem).expected(format!("version {VERSION}")).help(TRAIN));
     }
     match head.format.as_str() {
         PLANS => {
-            let model = StepModel::try_from(body::<Fitted>(text)?)?;
+            let model = StepModel::try_from(body::<FittedStep>(text)?)?;
             let is_whole = model.rows().all(|(_, step)| is_time(step.interval_ms.0) && is_time(step.interval_ms.1));
             match is_whole {
-                true => Ok(Model::Plans(Box::new(model))),
+                true => Ok(CostModel::Plans(Box::new(model))),
                 false => Err(Error::input("this model predicts no times for its own rows, and is damaged").help(TRAIN)),
             }
         }
-        STAGED => Ok(Model::Staged(Box::new(body(text)?))),
+        STAGED => Ok(CostModel::Staged(Box::new(body(text)?))),
         other => Err(Error::input(format!("this is a \"{other}\"")).expected(format!("a {PLANS}")).help(TRAIN)),
     }
 }
@@ -132,7 +132,7 @@ fn is_time(milliseconds: f64) -> bool {
 }
 
 fn body<T: DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str::<Body<T>>(text).map(|body| body.fitted).map_err(|cause| no_model(&cause))
+    serde_json::from_str::<ModelBody<T>>(text).map(|body| body.fitted).map_err(|cause| no_model(&cause))
 }
 
 fn no_model(cause: &serde_json::Error) -> Error {

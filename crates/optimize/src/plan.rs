@@ -8,7 +8,7 @@ pub const GPT2_VOCABULARY: u64 = 51_200;
 
 /// A training step of a decoder-only transformer, split by tensor, data and pipeline parallelism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct TransformerPlan {
     /// GPUs of the job; the product of the three degrees.
     pub gpus: u64,
     /// Samples of a step, over all replicas.
@@ -37,7 +37,7 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredPlan {
     /// The plan.
-    pub plan: Plan,
+    pub plan: TransformerPlan,
     /// Time of a step in milliseconds.
     pub step_ms: f64,
 }
@@ -45,7 +45,7 @@ pub struct MeasuredPlan {
 /// Beyond this, times of steps are no numbers.
 const MOST: u64 = 1_000_000_000_000_000;
 
-impl Plan {
+impl TransformerPlan {
     /// Refuses numbers that contradict each other.
     ///
     /// # Errors

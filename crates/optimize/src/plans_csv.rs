@@ -1,7 +1,7 @@
 //! Reads plans from CSV, by the names of its columns.
 
-use crate::plan::{GPT2_VOCABULARY, MeasuredPlan, Plan};
-use crate::repeated::{self, Timed};
+use crate::plan::{GPT2_VOCABULARY, MeasuredPlan, TransformerPlan};
+use crate::repeated::{self, TimedPlan};
 use crate::step::expected_ms;
 use csv::{ReaderBuilder, StringRecord, Trim};
 use perf4sight_base::error::{Error, Result, nearest};
@@ -11,14 +11,14 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// A column: its name, other names of it, and the value where it is missing.
-struct Column {
+struct PlanColumn {
     name: &'static str,
     aliases: &'static [&'static str],
     default: Option<u64>,
 }
 
-/// The columns of a plan, in the order of [`Plan::numbers`]. Aliases: arguments of Megatron-LM, and usual short names.
-const COLUMNS: [Column; 11] = [
+/// The columns of a plan, in the order of [`TransformerPlan::numbers`]. Aliases: arguments of Megatron-LM, and usual short names.
+const COLUMNS: [PlanColumn; 11] = [
     column("gpus", &["num_gpus", "world_size"]),
     column("global_batch", &["gbs", "global_batch_size"]),
     column("micro_batch", &["mbs", "micro_batch_size"]),
@@ -26,7 +26,7 @@ const COLUMNS: [Column; 11] = [
     column("heads", &["num_heads", "num_attention_heads"]),
     column("layers", &["num_layers"]),
     column("sequence", &["seq_length", "sequence_length", "tokens"]),
-    Column { name: "vocabulary", aliases: &["vocab_size", "padded_vocab_size"], default: Some(GPT2_VOCABULARY) },
+    PlanColumn { name: "vocabulary", aliases: &["vocab_size", "padded_vocab_size"], default: Some(GPT2_VOCABULARY) },
     column("tensor_parallel", &["tp", "tensor_model_parallel_size"]),
     column("data_parallel", &["dp", "data_parallel_size"]),
     column("pipeline_parallel", &["pp", "pipeline_model_parallel_size"]),
@@ -46,38 +46,38 @@ const IMPOSSIBLE: f64 = 1e13;
 /// that is five times as fast, are 200 times as long. A T4 takes five to ten times as long as an A100.
 const MOST_SLOWER: f64 = 150.0;
 
-const fn column(name: &'static str, aliases: &'static [&'static str]) -> Column {
-    Column { name, aliases, default: None }
+const fn column(name: &'static str, aliases: &'static [&'static str]) -> PlanColumn {
+    PlanColumn { name, aliases, default: None }
 }
 
 /// A row of a file of plans.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Row {
+pub struct PlanRow {
     /// The plan.
-    pub plan: Plan,
+    pub plan: TransformerPlan,
     /// What its step took, in milliseconds, where the file holds it.
     pub step_ms: Option<f64>,
     /// The line in the file, from 1.
     pub line: usize,
 }
 
-/// Reads plans, each checked by [`Plan::check`]; unknown columns are ignored.
+/// Reads plans, each checked by [`TransformerPlan::check`]; unknown columns are ignored.
 ///
 /// # Errors
 /// A file that cannot be read; no rows; missing or repeated columns; a number that is none; plans that contradict themselves, times that no GPU reaches.
-pub fn read(file: &Path) -> Result<Vec<Row>> {
+pub fn read(file: &Path) -> Result<Vec<PlanRow>> {
     read_with_ignored(file).map(|(rows, _)| rows)
 }
 
 /// The same, with a warning of columns that are ignored.
-pub(crate) fn read_with_ignored(file: &Path) -> Result<(Vec<Row>, Option<String>)> {
+pub(crate) fn read_with_ignored(file: &Path) -> Result<(Vec<PlanRow>, Option<String>)> {
     let (rows, ignored) = read_unchecked(file)?;
     rows.iter().try_for_each(check_rate).map_err(|error| error.file(file))?;
     Ok((rows, ignored))
 }
 
 /// The same, with times of any unit.
-fn read_unchecked(file: &Path) -> Result<(Vec<Row>, Option<String>)> {
+fn read_unchecked(file: &Path) -> Result<(Vec<PlanRow>, Option<String>)> {
     let text = input_file::table(file, "read the plans")?;
     parse(&text).map_err(|error| error.file(file))
 }
@@ -122,71 +122,73 @@ fn same_times(measured: &[MeasuredPlan]) -> Option<String> {
 }
 
 /// Headings that nothing is read from.
-fn ignored(header: &StringRecord) -> Option<String> {
+fn ignored_warning(header: &StringRecord) -> Option<String> {
     let is_known = |heading: &str| {
         let columns = COLUMNS.iter().flat_map(|column| [column.name].into_iter().chain(column.aliases.iter().copied()));
         let mut known = columns.chain(TIMES.map(|(name, _)| name));
-        heading.is_empty() || known.any(|name| places(&StringRecord::from(vec![heading]), name).next().is_some())
+        heading.is_empty()
+            || known.any(|name| heading_places(&StringRecord::from(vec![heading]), name).next().is_some())
     };
     let ignored: Vec<&str> = header.iter().filter(|heading| !is_known(heading)).collect();
     (!ignored.is_empty()).then(|| format!("columns of plans that are not used: {}", ignored.join(", ")))
 }
 
-fn parse(text: &str) -> Result<(Vec<Row>, Option<String>)> {
+fn parse(text: &str) -> Result<(Vec<PlanRow>, Option<String>)> {
     let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(text.as_bytes());
-    let header = reader.headers().map_err(malformed)?.clone();
+    let header = reader.headers().map_err(malformed_error)?.clone();
     if header.len() == 1 && header[0].contains([';', '\t']) {
         return Err(Error::input("the header is one cell").expected("cells with commas between them").line(1));
     }
-    let places = Places::find(&header)?;
+    let places = ColumnPlaces::find(&header)?;
     let mut rows = Vec::new();
     for record in reader.records() {
-        let record = record.map_err(malformed)?;
+        let record = record.map_err(malformed_error)?;
         let line = record.position().map_or(0, |position| position.line() as usize);
         rows.push(places.row(&record, line).map_err(|error| error.line(line))?);
     }
     match rows.is_empty() {
         true => Err(Error::input("the table holds no plans").expected("a header and at least one row")),
-        false => Ok((rows, ignored(&header))),
+        false => Ok((rows, ignored_warning(&header))),
     }
 }
 
-fn malformed(error: csv::Error) -> Error {
+fn malformed_error(error: csv::Error) -> Error {
     let line = error.position().map(|position| position.line() as usize);
     let problem = Error::input(format!("this is not a table of comma-separated values: {error}"));
     line.into_iter().fold(problem, Error::line)
 }
 
 /// Where the columns are.
-struct Places {
+struct ColumnPlaces {
     numbers: [Option<usize>; COLUMNS.len()],
     time: Option<(usize, f64)>,
 }
 
-impl Places {
+impl ColumnPlaces {
     fn find(header: &StringRecord) -> Result<Self> {
         let mut numbers = [None; COLUMNS.len()];
         for (place, column) in numbers.iter_mut().zip(&COLUMNS) {
             *place = column.find(header)?;
         }
-        let mut times = TIMES.iter().flat_map(|&(name, unit)| places(header, name).map(move |place| (place, unit)));
+        let mut times =
+            TIMES.iter().flat_map(|&(name, unit)| heading_places(header, name).map(move |place| (place, unit)));
         let time = times.next();
         match times.next() {
             Some(_) => {
                 Err(Error::input("the time of a step is given twice").expected("step_ms or step_s, not both").line(1))
             }
-            None => Ok(Places { numbers, time }),
+            None => Ok(ColumnPlaces { numbers, time }),
         }
     }
 
-    fn row(&self, record: &StringRecord, line: usize) -> Result<Row> {
+    fn row(&self, record: &StringRecord, line: usize) -> Result<PlanRow> {
         let mut values = [0; COLUMNS.len()];
         for ((value, place), column) in values.iter_mut().zip(self.numbers).zip(&COLUMNS) {
             *value = column.read(place.and_then(|place| record.get(place)))?;
         }
         let plan = plan(values);
         plan.check()?;
-        Ok(Row { plan, step_ms: self.step(record)?, line })
+        Ok(PlanRow { plan, step_ms: self.step(record)?, line })
     }
 
     /// The measured time; none where the cell is empty.
@@ -200,11 +202,11 @@ impl Places {
     }
 }
 
-impl Column {
+impl PlanColumn {
     /// Its place in the header; none where it may be missing.
     fn find(&self, header: &StringRecord) -> Result<Option<usize>> {
         let names = || [self.name].into_iter().chain(self.aliases.iter().copied());
-        let mut places = names().flat_map(|name| places(header, name));
+        let mut places = names().flat_map(|name| heading_places(header, name));
         match (places.next(), places.next()) {
             (Some(_), Some(_)) => Err(Error::input(format!("the column {} is there twice", self.name))
                 .expected(format!("one of {}", names().collect::<Vec<_>>().join(", ")))
@@ -234,15 +236,15 @@ impl Column {
 }
 
 /// Where a heading is, perhaps several times.
-fn places(header: &StringRecord, name: &str) -> impl Iterator<Item = usize> {
+fn heading_places(header: &StringRecord, name: &str) -> impl Iterator<Item = usize> {
     let headings = header.iter().map(|heading| heading.trim_start_matches('\u{feff}')).enumerate();
     headings.filter(move |(_, heading)| heading.eq_ignore_ascii_case(name)).map(|(place, _)| place)
 }
 
-/// The inverse of [`Plan::numbers`].
-fn plan(values: [u64; COLUMNS.len()]) -> Plan {
+/// The inverse of [`TransformerPlan::numbers`].
+fn plan(values: [u64; COLUMNS.len()]) -> TransformerPlan {
     let [gpus, global_batch, micro_batch, hidden, heads, layers, sequence, vocabulary, t, d, p] = values;
-    Plan {
+    TransformerPlan {
         gpus,
         global_batch,
         micro_batch,
@@ -258,7 +260,7 @@ fn plan(values: [u64; COLUMNS.len()]) -> Plan {
 }
 
 /// Refuses a time that no GPU reaches.
-fn check_rate(row: &Row) -> Result<()> {
+fn check_rate(row: &PlanRow) -> Result<()> {
     let rate = row.step_ms.map(|step_ms| row.plan.flops_per_gpu() / step_ms);
     match rate.filter(|rate| *rate > IMPOSSIBLE) {
         Some(rate) => Err(in_another_unit(rate, "more than any does").line(row.line)),
@@ -267,7 +269,7 @@ fn check_rate(row: &Row) -> Result<()> {
 }
 
 /// Refuses times in another unit than they are said to be, or of which some are in another than the others.
-fn check_units(measured: &[MeasuredPlan], rows: &[Row]) -> Result<()> {
+fn check_units(measured: &[MeasuredPlan], rows: &[PlanRow]) -> Result<()> {
     let rate = |one: &MeasuredPlan| one.plan.flops_per_gpu() / one.step_ms;
     let median = |value: &dyn Fn(&MeasuredPlan) -> f64| stats::median(&measured.iter().map(value).collect::<Vec<_>>());
     let usual = median(&rate);
@@ -297,8 +299,8 @@ fn in_another_unit(flops_a_ms: f64, why: &str) -> Error {
 }
 
 /// Warns of times of one plan that are far apart, and refuses those that are too far.
-fn check_repeated(measured: &[MeasuredPlan], rows: &[Row]) -> Result<Option<String>> {
-    let timed = measured.iter().zip(rows).map(|(one, row)| Timed {
+fn check_repeated(measured: &[MeasuredPlan], rows: &[PlanRow]) -> Result<Option<String>> {
+    let timed = measured.iter().zip(rows).map(|(one, row)| TimedPlan {
         plan: one.plan.numbers(),
         time: one.step_ms,
         row: format!("line {}", row.line),

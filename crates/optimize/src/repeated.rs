@@ -1,7 +1,7 @@
 //! Plans that were measured several times, with times that are further apart than noise explains.
 
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_report::significant;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -15,7 +15,7 @@ const USUAL_SCATTER: f64 = 1.2;
 const NAMED: usize = 2;
 
 /// A measured plan, with its place in its file.
-pub(crate) struct Timed<Plan> {
+pub(crate) struct TimedPlan<Plan> {
     /// All that distinguishes it from other plans.
     pub plan: Plan,
     pub time: f64,
@@ -25,25 +25,26 @@ pub(crate) struct Timed<Plan> {
 }
 
 /// The shortest and the longest time of a plan, in the order of their rows.
-type Pair<'a, Plan> = [&'a Timed<Plan>; 2];
+type PlanPair<'a, Plan> = [&'a TimedPlan<Plan>; 2];
 
 /// What to warn of: plans whose times are too far apart for noise.
 ///
 /// # Errors
 /// A plan whose times are so far apart that one is wrong.
-pub(crate) fn check<Plan: Eq + Hash>(rows: &[Timed<Plan>], unit: &str) -> Result<Option<String>> {
-    let mut pairs: Vec<Pair<'_, Plan>> = pairs(rows).into_iter().filter(|pair| apart(pair) > USUAL_SCATTER).collect();
-    pairs.sort_by(|one, other| apart(other).total_cmp(&apart(one)));
+pub(crate) fn check<Plan: Eq + Hash>(rows: &[TimedPlan<Plan>], unit: &str) -> Result<Option<String>> {
+    let mut pairs: Vec<PlanPair<'_, Plan>> =
+        pairs(rows).into_iter().filter(|pair| time_ratio(pair) > USUAL_SCATTER).collect();
+    pairs.sort_by(|one, other| time_ratio(other).total_cmp(&time_ratio(one)));
     let Some(worst) = pairs.first() else { return Ok(None) };
-    if apart(worst) > MOST_SCATTER {
+    if time_ratio(worst) > MOST_SCATTER {
         return Err(refusal(worst, unit));
     }
     let named = pairs.iter().take(NAMED).map(|pair| {
         let [first, second] = pair.map(|one| format!("{} {unit} in {}", significant(one.time), one.row));
-        format!("{first} and {second} ({} times)", significant(apart(pair)))
+        format!("{first} and {second} ({} times)", significant(time_ratio(pair)))
     });
     let more = pairs.len().saturating_sub(NAMED) as u64;
-    let named = named.chain((more > 0).then(|| counted(more, "other"))).collect::<Vec<_>>().join("; ");
+    let named = named.chain((more > 0).then(|| count_text(more, "other"))).collect::<Vec<_>>().join("; ");
     Ok(Some(format!(
         "{} given more than once, with times that differ by more than {:.0} %, which noise does not explain: {named}. See which of them is right",
         if pairs.len() == 1 { "1 plan is".to_owned() } else { format!("{} plans are", pairs.len()) },
@@ -51,7 +52,7 @@ pub(crate) fn check<Plan: Eq + Hash>(rows: &[Timed<Plan>], unit: &str) -> Result
     )))
 }
 
-fn refusal<Plan>([first, second]: &Pair<'_, Plan>, unit: &str) -> Error {
+fn refusal<Plan>([first, second]: &PlanPair<'_, Plan>, unit: &str) -> Error {
     let problem = match second.line {
         Some(_) => format!("this plan takes {} {unit} here, and {} {unit} in {}", second.time, first.time, first.row),
         None => format!("{} takes {} {unit}, and {} {unit} in {}", second.row, second.time, first.time, first.row),
@@ -61,7 +62,7 @@ fn refusal<Plan>([first, second]: &Pair<'_, Plan>, unit: &str) -> Error {
 }
 
 /// A pair for each plan, in the order of the plans' first rows.
-fn pairs<Plan: Eq + Hash>(rows: &[Timed<Plan>]) -> Vec<Pair<'_, Plan>> {
+fn pairs<Plan: Eq + Hash>(rows: &[TimedPlan<Plan>]) -> Vec<PlanPair<'_, Plan>> {
     let mut places: HashMap<&Plan, usize> = HashMap::new();
     let mut ends: Vec<[usize; 2]> = Vec::new();
     for (at, row) in rows.iter().enumerate() {
@@ -80,7 +81,7 @@ fn pairs<Plan: Eq + Hash>(rows: &[Timed<Plan>]) -> Vec<Pair<'_, Plan>> {
     ends.into_iter().map(|[one, other]| [&rows[one.min(other)], &rows[one.max(other)]]).collect()
 }
 
-fn apart<Plan>([one, other]: &Pair<'_, Plan>) -> f64 {
+fn time_ratio<Plan>([one, other]: &PlanPair<'_, Plan>) -> f64 {
     (one.time / other.time).max(other.time / one.time)
 }
 
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     fn warning(times: &[(&'static str, f64)]) -> Result<Option<String>> {
-        let row = |(at, &(plan, time)): (usize, &(&'static str, f64))| Timed {
+        let row = |(at, &(plan, time)): (usize, &(&'static str, f64))| TimedPlan {
             plan,
             time,
             row: format!("line {}", at + 2),

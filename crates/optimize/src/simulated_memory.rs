@@ -1,7 +1,7 @@
 //! What a step takes of memory by the simulation of the core, for a network file: without a recording of it.
 
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Bytes, grouped};
+use perf4sight_base::units::{Bytes, grouped_digits};
 use perf4sight_memory::Simulations;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Accumulate, Checkpoint, Optimizer, Stage, Step};
@@ -28,7 +28,7 @@ const BYTES: [f64; 2] = [4.0, 2.0];
 const TOLERANCE: f64 = 0.05;
 
 /// A way to need less memory that learns the same.
-struct Leaner {
+struct SmallerStep {
     change: String,
     step: Step,
 }
@@ -38,9 +38,9 @@ impl SimulatedStep {
     ///
     /// # Errors
     /// A file that is no network; a budget that nothing fits into.
-    pub fn sentences(&self, budget: Option<Bytes>, buckets: Bytes) -> Result<Vec<String>> {
+    pub fn to_sentences(&self, budget: Option<Bytes>, buckets: Bytes) -> Result<Vec<String>> {
         let network = perf4sight_onnx::read(&self.network)?.network;
-        let platform = Platform::named("cuda")?;
+        let platform = Platform::for_name("cuda")?;
         let simulations = Simulations::new(&network, &platform);
         let peak = |step: Step, batch: u64| Bytes(simulations.simulation(step).peak(batch).reserved.0 + buckets.0);
         let whole = peak(self.step(), self.batch);
@@ -50,7 +50,7 @@ impl SimulatedStep {
             self.optimizer.name()
         )];
         let leaner: Vec<(String, Bytes)> =
-            self.leaner().into_iter().map(|one| (one.change, peak(one.step, self.batch))).collect();
+            self.smaller_steps().into_iter().map(|one| (one.change, peak(one.step, self.batch))).collect();
         sentences.extend(leaner.iter().map(|(change, bytes)| format!("simulated: with {change} it takes {bytes}")));
         let Some(budget) = budget else { return Ok(sentences) };
         sentences.push(match leaner.iter().find(|(_, bytes)| *bytes <= budget) {
@@ -73,7 +73,7 @@ impl SimulatedStep {
             false => Ok(()),
             true => Err(Error::input(format!(
                 "this is another network: it has {} parameters, and the ranks reduce {reduced} of gradients",
-                grouped(parameters)
+                grouped_digits(parameters)
             ))
             .file(&self.network)
             .expected("the network of the traces")),
@@ -84,14 +84,14 @@ impl SimulatedStep {
     ///
     /// # Errors
     /// A file that is no network.
-    pub fn doubt(&self, reduced: Bytes) -> Result<Option<String>> {
+    pub fn parameters_doubt(&self, reduced: Bytes) -> Result<Option<String>> {
         let parameters = self.parameters()?;
         let is_alike = |bytes: &f64| (reduced.0 as f64 / (bytes * parameters as f64) - 1.0).abs() <= TOLERANCE;
         Ok((!BYTES.iter().any(is_alike)).then(|| {
             format!(
                 "{} may be another network than that of the traces: it has {} parameters, and the ranks reduce {reduced} of gradients",
                 self.network.display(),
-                grouped(parameters)
+                grouped_digits(parameters)
             )
         }))
     }
@@ -105,16 +105,16 @@ impl SimulatedStep {
     }
 
     /// From the one that costs least time on.
-    fn leaner(&self) -> Vec<Leaner> {
+    fn smaller_steps(&self) -> Vec<SmallerStep> {
         let mut passes = [2, 4, 8].into_iter().filter(|passes| *passes <= self.batch).filter_map(Accumulate::new);
         let accumulated = |accumulate: Accumulate, step: Step| Step { accumulate, ..step };
         let recomputed = Step { checkpoint: Checkpoint::EveryBlock, ..self.step() };
-        let split = passes.clone().map(|passes| Leaner {
+        let split = passes.clone().map(|passes| SmallerStep {
             change: format!("{passes} passes, accumulated"),
             step: accumulated(passes, self.step()),
         });
-        let again = Leaner { change: "activation checkpointing of every block".to_owned(), step: recomputed };
-        let both = passes.next_back().map(|passes| Leaner {
+        let again = SmallerStep { change: "activation checkpointing of every block".to_owned(), step: recomputed };
+        let both = passes.next_back().map(|passes| SmallerStep {
             change: format!("both, with {passes} passes"),
             step: accumulated(passes, recomputed),
         });
@@ -147,7 +147,7 @@ fn largest(fits: impl Fn(&u64) -> bool) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_base::error::Kind;
+    use perf4sight_base::error::FailureKind;
 
     fn step(batch: u64) -> SimulatedStep {
         let network = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/imagenet/resnet18.onnx");
@@ -157,11 +157,11 @@ mod tests {
     /// ResNet-18 has 11.7 million weights: Adam keeps at least weights, gradients and two moments, 187 MB.
     #[test]
     fn a_network_file_says_what_fits() {
-        let sentences = step(32).sentences(Some(Bytes(2 << 30)), Bytes(0)).unwrap();
+        let sentences = step(32).to_sentences(Some(Bytes(2 << 30)), Bytes(0)).unwrap();
         assert!(sentences[0].contains("a step of 32 samples with adam"), "{sentences:?}");
         assert!(sentences.last().unwrap().contains("the largest batch that fits is"), "{sentences:?}");
-        let error = step(32).sentences(Some(Bytes(187_000_000)), Bytes(0)).unwrap_err();
-        assert!(error.kind() == Kind::Unfit && error.to_string().contains("fully_shard"), "{error}");
+        let error = step(32).to_sentences(Some(Bytes(187_000_000)), Bytes(0)).unwrap_err();
+        assert!(error.kind() == FailureKind::Unfit && error.to_string().contains("fully_shard"), "{error}");
     }
 
     #[test]

@@ -3,15 +3,17 @@
 use crate::changes::has_kernels;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
-use perf4sight_base::units::{Milliseconds, Percent, counted};
+use perf4sight_base::units::{Milliseconds, Percent, count_text};
 use perf4sight_replay::Analysis;
-use perf4sight_replay::communication::Communication;
-use perf4sight_replay::graph::recorded::{Correction, Recorded};
-use perf4sight_replay::graph::{Calls, StepGraph};
-use perf4sight_replay::replayed::ahead;
-use perf4sight_replay::request::Request;
-use perf4sight_replay::simulate::{Schedule, simulate};
-use perf4sight_replay::what_if::{Change, Known, Outcome, Scenario, changed_step, parse, predict, variations};
+use perf4sight_replay::communication::CommunicationCosts;
+use perf4sight_replay::graph::recorded::{RecordedSteps, StepCorrection};
+use perf4sight_replay::graph::{CallTable, StepGraph};
+use perf4sight_replay::replayed_job::lead_of_threads;
+use perf4sight_replay::request::ReplayRequest;
+use perf4sight_replay::simulate::{NodeSchedule, simulate};
+use perf4sight_replay::what_if::{
+    Scenario, StepChange, WhatIfFacts, WhatIfOutcome, changed_step, parse, predict, variations,
+};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,13 +23,13 @@ const FAR: f64 = 2.0;
 
 /// The recorded job.
 #[derive(Debug, Clone)]
-pub struct Start {
+pub struct RecordedStart {
     /// The graph of its steps.
-    pub recorded: Recorded,
+    pub recorded: RecordedSteps,
     /// What its communication costs.
-    pub communication: Communication,
+    pub communication: CommunicationCosts,
     /// The replay of the typical step.
-    pub schedule: Schedule,
+    pub schedule: NodeSchedule,
     /// Nanoseconds of the step as it is: the typical one, or the mean of all if none is typical.
     pub before: u64,
     /// Whether any change may leave the step as it is, by what the traces lack.
@@ -35,7 +37,7 @@ pub struct Start {
     /// Whether gradients are accumulated: over several steps or backward passes that were recorded, most of which exchange nothing.
     pub accumulates: bool,
     /// What changes may rest on beyond the traces.
-    pub known: Known,
+    pub known: WhatIfFacts,
     /// The files of the traces.
     pub files: Vec<PathBuf>,
     /// That the others wait for a rank, in a sentence.
@@ -46,9 +48,9 @@ pub struct Start {
 
 /// Changes that are made one after the other, as one.
 #[derive(Debug, Clone)]
-pub struct Together(pub Vec<Arc<dyn Change>>);
+pub struct CombinedChanges(pub Vec<Arc<dyn StepChange>>);
 
-impl Change for Together {
+impl StepChange for CombinedChanges {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         self.0.iter().try_for_each(|change| change.apply(scenario))
     }
@@ -62,26 +64,26 @@ impl Change for Together {
         self.0.iter().flat_map(|change| change.doubts(step)).collect()
     }
 
-    fn bounds(&self) -> Vec<Box<dyn Change>> {
-        let own: Vec<&dyn Change> = self.0.iter().map(Arc::as_ref).collect();
-        let together = |bounds: Vec<Option<Box<dyn Change>>>| {
+    fn bounds(&self) -> Vec<Box<dyn StepChange>> {
+        let own: Vec<&dyn StepChange> = self.0.iter().map(Arc::as_ref).collect();
+        let together = |bounds: Vec<Option<Box<dyn StepChange>>>| {
             let all =
                 bounds.into_iter().zip(&self.0).map(|(bound, change)| bound.map_or_else(|| change.clone(), Arc::from));
-            Box::new(Together(all.collect())) as Box<dyn Change>
+            Box::new(CombinedChanges(all.collect())) as Box<dyn StepChange>
         };
         variations(&own).into_iter().map(together).collect()
     }
 }
 
-impl Start {
+impl RecordedStart {
     /// Builds the graph of a job's steps, without what recording added where the length of a plain step is known.
     ///
     /// # Errors
     /// Traces that cannot be replayed.
-    pub fn of(analysis: &Analysis, request: &Request) -> Result<Self> {
-        let mut recorded = Recorded::of(&analysis.job, &analysis.exchanges, &analysis.clocks)?;
+    pub fn new(analysis: &Analysis, request: &ReplayRequest) -> Result<Self> {
+        let mut recorded = RecordedSteps::build(&analysis.job, &analysis.exchanges, &analysis.clocks)?;
         let mut warnings = analysis.warnings();
-        warnings.extend(far(&recorded));
+        warnings.extend(replay_error_warning(&recorded));
         let some_exchange = without_exchange(analysis);
         let within_steps = recorded.typical.ranks.iter().any(|rank| rank.silent_passes > 0);
         let accumulates = within_steps || some_exchange.is_some() || analysis.job.cycle > 1;
@@ -89,10 +91,10 @@ impl Start {
         warnings.extend(runs_ahead(analysis, &recorded));
         warnings.extend(without_wrapper(recorded.typical.graph.calls()));
         let mut is_plain = false;
-        if let Some(plain) = request.plain(analysis, &recorded.steps) {
+        if let Some(plain) = request.plain_step(analysis, &recorded.steps) {
             request.check_plain(&recorded)?;
             let distortion = recorded.take_out_distortion(plain);
-            is_plain = distortion.correction != Correction::None;
+            is_plain = distortion.correction != StepCorrection::None;
             warnings.extend((!is_plain).then(|| {
                 format!(
                     "recorded steps differ by {} from plain ones, which recording does not explain: gains are of the step as it was recorded, and the plain step is not used",
@@ -107,10 +109,10 @@ impl Start {
         let files = analysis.job.ranks.iter().map(|rank| rank.trace.file.clone()).collect();
         let known = request.known_of(&analysis.job)?;
         warnings.extend(unused_model(&known, &recorded.typical));
-        let before = before(&recorded, &schedule);
-        warnings.extend(disturbed(&recorded, before).filter(|_| !is_plain));
+        let before = compared_time(&recorded, &schedule);
+        warnings.extend(disturbed_warning(&recorded, before).filter(|_| !is_plain));
         let straggler = straggler(analysis, &recorded, &communication);
-        let start = Start {
+        let start = RecordedStart {
             recorded,
             communication,
             schedule,
@@ -143,10 +145,10 @@ impl Start {
     ///
     /// # Errors
     /// A change that cannot be made to the step.
-    pub fn predict(&self, change: &Arc<dyn Change>) -> Result<Outcome> {
-        let mut outcome = predict(&self.recorded, &self.communication, &boxed(change))?;
+    pub fn predict(&self, change: &Arc<dyn StepChange>) -> Result<WhatIfOutcome> {
+        let mut outcome = predict(&self.recorded, &self.communication, &as_changes(change))?;
         if self.holds_start {
-            outcome.after.hold(outcome.before as f64);
+            outcome.after.include(outcome.before as f64);
         }
         Ok(outcome)
     }
@@ -155,16 +157,16 @@ impl Start {
     ///
     /// # Errors
     /// A change that cannot be made to the step.
-    pub fn changed(&self, change: &Arc<dyn Change>) -> Result<StepGraph> {
-        changed_step(&self.recorded, &self.communication, &boxed(change))
+    pub fn with_change(&self, change: &Arc<dyn StepChange>) -> Result<StepGraph> {
+        changed_step(&self.recorded, &self.communication, &as_changes(change))
     }
 
     /// Nanoseconds of the typical step with a change.
     ///
     /// # Errors
     /// A change that cannot be made to the step.
-    pub fn time(&self, change: &Arc<dyn Change>) -> Result<u64> {
-        let step = self.changed(change)?;
+    pub fn time(&self, change: &Arc<dyn StepChange>) -> Result<u64> {
+        let step = self.with_change(change)?;
         Ok(step.time(&simulate(&step.graph)))
     }
 }
@@ -175,7 +177,7 @@ const WRAPPERS: [&str; 4] = ["DistributedDataParallel", "distributed::reducer", 
 const OF_PYTORCH: &str = "autograd::engine";
 
 /// That a job reduces its gradients by itself, as far as the traces show.
-fn without_wrapper(calls: &Calls) -> Option<String> {
+fn without_wrapper(calls: &CallTable) -> Option<String> {
     let is_wrapped = calls.names().any(|name| WRAPPERS.iter().any(|own| name.contains(own)));
     let is_of_pytorch = calls.names().any(|name| name.starts_with(OF_PYTORCH));
     (is_of_pytorch && !is_wrapped).then(|| {
@@ -184,7 +186,7 @@ fn without_wrapper(calls: &Calls) -> Option<String> {
 }
 
 /// That a model of operations says nothing of traces of processors.
-fn unused_model(known: &Known, step: &StepGraph) -> Option<String> {
+fn unused_model(known: &WhatIfFacts, step: &StepGraph) -> Option<String> {
     (known.operations.is_some() && !has_kernels(step)).then(|| {
         "the model of operations (cost_model) is of GPUs, and these traces of processors: it is not used".to_owned()
     })
@@ -207,7 +209,7 @@ fn without_exchange(analysis: &Analysis) -> Option<String> {
 const FEW_STEPS: usize = 3;
 
 /// Why intervals hold the step as it is.
-fn unsure(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
+fn unsure(analysis: &Analysis, recorded: &RecordedSteps) -> Option<String> {
     let (job, steps) = (&analysis.job, recorded.steps.len());
     let holds = "intervals therefore hold the step as it is";
     let missing = (!job.missing().is_empty()).then(|| {
@@ -221,15 +223,15 @@ fn unsure(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
         (steps < FEW_STEPS).then(|| {
             format!(
                 "{} alone can be compared, which says little of how far steps differ, and {holds}",
-                counted(steps as u64, "step")
+                count_text(steps as u64, "step")
             )
         })
     })
 }
 
 /// That gains are of another time than that between steps on threads.
-fn runs_ahead(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
-    let on_threads = Milliseconds(ahead(analysis, recorded)? as f64 / 1e6);
+fn runs_ahead(analysis: &Analysis, recorded: &RecordedSteps) -> Option<String> {
+    let on_threads = Milliseconds(lead_of_threads(analysis, recorded)? as f64 / 1e6);
     Some(format!(
         "threads run ahead of their GPUs, which fall further behind in each step: gains are of the step on GPUs, and not of the {on_threads} that threads take until they have to wait for room in the queue"
     ))
@@ -239,7 +241,7 @@ fn runs_ahead(analysis: &Analysis, recorded: &Recorded) -> Option<String> {
 const DISTURBED: f64 = 5.0;
 
 /// That recorded steps are longer than the one that gains are of.
-fn disturbed(recorded: &Recorded, before: u64) -> Option<String> {
+fn disturbed_warning(recorded: &RecordedSteps, before: u64) -> Option<String> {
     let lengths: Vec<f64> = recorded.recorded.iter().map(|length| *length as f64).collect();
     let longer = 100.0 * (median(&lengths) / before.max(1) as f64 - 1.0);
     (longer > DISTURBED).then(|| {
@@ -256,7 +258,7 @@ const LONG: f64 = 0.1;
 const STEADY: f64 = 0.5;
 
 /// That the others wait for a rank, which no change here makes shorter.
-fn straggler(analysis: &Analysis, recorded: &Recorded, communication: &Communication) -> Option<String> {
+fn straggler(analysis: &Analysis, recorded: &RecordedSteps, communication: &CommunicationCosts) -> Option<String> {
     let first = analysis.first_straggler()?;
     let number = analysis.job.ranks[first.rank].number;
     let is_certain = first.steadiness >= STEADY && first.stands_out && first.caused.mean > analysis.waiting.uncertainty;
@@ -265,7 +267,7 @@ fn straggler(analysis: &Analysis, recorded: &Recorded, communication: &Communica
     }
     // Waiting for it is summed over exchanges, of which some wait while their rank computes.
     let as_others = parse(&format!("rank {number} as the others")).ok()?;
-    let Outcome { before, after, .. } = predict(recorded, communication, &[as_others]).ok()?;
+    let WhatIfOutcome { before, after, .. } = predict(recorded, communication, &[as_others]).ok()?;
     let share = |time: f64| 1.0 - time / before.max(1) as f64;
     let [least, most] = [after.high, after.low].map(|time| Percent(100.0 * share(time)));
     (share(after.time) >= LONG).then(|| {
@@ -278,16 +280,16 @@ fn straggler(analysis: &Analysis, recorded: &Recorded, communication: &Communica
 }
 
 /// Nanoseconds of the step that predictions are compared with.
-fn before(recorded: &Recorded, schedule: &Schedule) -> u64 {
+fn compared_time(recorded: &RecordedSteps, schedule: &NodeSchedule) -> u64 {
     if recorded.varies { recorded.mean() } else { recorded.typical.time(schedule) }
 }
 
-fn boxed(change: &Arc<dyn Change>) -> [Box<dyn Change>; 1] {
-    [Box::new(Together(vec![change.clone()]))]
+fn as_changes(change: &Arc<dyn StepChange>) -> [Box<dyn StepChange>; 1] {
+    [Box::new(CombinedChanges(vec![change.clone()]))]
 }
 
 /// A warning where replays are far from the recorded steps.
-fn far(recorded: &Recorded) -> Option<String> {
+fn replay_error_warning(recorded: &RecordedSteps) -> Option<String> {
     let off = |(index, time): (usize, &u64)| {
         let step = recorded.step(index);
         100.0 * (step.time(&simulate(&step.graph)) as f64 / (*time).max(1) as f64 - 1.0).abs()
@@ -303,16 +305,16 @@ mod tests {
     use super::*;
 
     use perf4sight_operations::{OperationModel, read_table};
-    use perf4sight_replay::ranks::Job;
+    use perf4sight_replay::ranks::TrainingJob;
     use std::path::Path;
 
     fn recorded() -> Analysis {
         let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ranks/straggler");
-        Analysis::of(Job::read(&[traces]).unwrap())
+        Analysis::new(TrainingJob::read(&[traces]).unwrap())
     }
 
-    fn start(analysis: &Analysis) -> Start {
-        Start::of(analysis, &Request::default()).unwrap()
+    fn start(analysis: &Analysis) -> RecordedStart {
+        RecordedStart::new(analysis, &ReplayRequest::default()).unwrap()
     }
 
     /// Two steps of the profiler that were joined to one, of which one exchanges nothing.
@@ -328,10 +330,10 @@ mod tests {
     #[test]
     fn gains_are_of_the_step_that_is_named() {
         let mut start = start(&recorded());
-        let nothing: Arc<dyn Change> = Arc::new(Together(Vec::new()));
+        let nothing: Arc<dyn StepChange> = Arc::new(CombinedChanges(Vec::new()));
         for (varies, name) in [(false, "step"), (true, "mean step")] {
             start.recorded.varies = varies;
-            start.before = before(&start.recorded, &start.schedule);
+            start.before = compared_time(&start.recorded, &start.schedule);
             assert_eq!((start.predict(&nothing).unwrap().before, start.step()), (start.before, name));
         }
     }
@@ -339,8 +341,8 @@ mod tests {
     /// Each of two guesses at either bound alone, both at their least, both at their most.
     #[test]
     fn changes_together_keep_their_bounds() {
-        let guess: Arc<dyn Change> = Arc::from(parse("precision = bf16").unwrap());
-        let bounds = |changes: Vec<Arc<dyn Change>>| Together(changes).bounds().len();
+        let guess: Arc<dyn StepChange> = Arc::from(parse("precision = bf16").unwrap());
+        let bounds = |changes: Vec<Arc<dyn StepChange>>| CombinedChanges(changes).bounds().len();
         assert_eq!([bounds(vec![guess.clone()]), bounds(vec![guess.clone(), guess])], [2, 6]);
     }
 
@@ -348,13 +350,13 @@ mod tests {
     #[test]
     fn a_model_of_gpus_is_not_used_for_processors() {
         let step = start(&recorded()).recorded.typical;
-        assert_eq!(unused_model(&Known::default(), &step), None);
+        assert_eq!(unused_model(&WhatIfFacts::default(), &step), None);
         let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
         let rows: String = (1..=40).map(|place| format!("A100,mlp,aten::add,{place},{}\n", 3 * place)).collect();
         let rows = rows.replace(",aten::add,", ",aten::add,1024x");
         std::fs::write(file.path(), format!("gpu,network,operation,shapes,time_us\n{rows}")).unwrap();
         let model = OperationModel::fit(read_table(file.path()).unwrap()).unwrap();
-        let known = Known { operations: Some(Arc::new(model)), ..Known::default() };
+        let known = WhatIfFacts { operations: Some(Arc::new(model)), ..WhatIfFacts::default() };
         assert!(unused_model(&known, &step).unwrap().contains("it is not used"));
     }
 }

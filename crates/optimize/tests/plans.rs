@@ -2,7 +2,7 @@
 
 use perf4sight_base::error::Result;
 use perf4sight_optimize::{
-    AllReduce, MeasuredPlan, Model, PredictedStep, StepModel, load_model, read_measured_plans, save_model,
+    AllReduceTimes, CostModel, MeasuredPlan, PredictedStep, StepModel, load_model, read_measured_plans, save_model,
 };
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -18,8 +18,8 @@ fn rows() -> Result<Vec<MeasuredPlan>> {
     read_measured_plans(&file("plans.csv"))
 }
 
-fn tables() -> Result<AllReduce> {
-    let mut tables = AllReduce::default();
+fn tables() -> Result<AllReduceTimes> {
+    let mut tables = AllReduceTimes::default();
     for ranks in [2, 4, 8] {
         tables.add(&file(&format!("allreduce_a100_{ranks}.csv")))?;
     }
@@ -122,9 +122,9 @@ fn the_same_rows_give_the_same_model_and_a_stored_one_the_same_predictions() -> 
         TempDir::new().map_err(|cause| perf4sight_base::error::Error::io("model.json", "make a folder", &cause))?;
     let file = folder.path().join("model.json");
     let model = StepModel::fit(rows.clone(), tables()?)?;
-    assert_eq!(model.fitted(), StepModel::fit(rows.clone(), tables()?)?.fitted());
-    save_model(&Model::Plans(Box::new(model.clone())), &file, false)?;
-    let Model::Plans(stored) = load_model(&file)? else { panic!("another kind of model was stored") };
+    assert_eq!(model.stored(), StepModel::fit(rows.clone(), tables()?)?.stored());
+    save_model(&CostModel::Plans(Box::new(model.clone())), &file, false)?;
+    let CostModel::Plans(stored) = load_model(&file)? else { panic!("another kind of model was stored") };
     for row in &rows {
         assert_eq!(model.predict(&row.plan), stored.predict(&row.plan));
     }
@@ -144,12 +144,12 @@ fn two_tables_of_as_many_ranks_are_refused() -> Result<()> {
 fn links_of_which_nothing_was_measured_may_be_slow() -> Result<()> {
     let (fitted, others): (Vec<MeasuredPlan>, Vec<MeasuredPlan>) =
         rows()?.into_iter().partition(|row| row.plan.tensor_parallel == 1);
-    let widths = |table: AllReduce| -> Result<Vec<f64>> {
+    let widths = |table: AllReduceTimes| -> Result<Vec<f64>> {
         let model = StepModel::fit(fitted.clone(), table)?;
         let high = |row: &MeasuredPlan| model.predict(&row.plan).interval_ms.1 / row.step_ms;
         Ok(others.iter().map(high).collect())
     };
-    let [unknown, known] = [widths(AllReduce::default())?, widths(tables()?)?];
+    let [unknown, known] = [widths(AllReduceTimes::default())?, widths(tables()?)?];
     let median = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]

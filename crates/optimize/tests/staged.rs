@@ -5,7 +5,7 @@
 use perf4sight_base::error::Result;
 use perf4sight_base::stats;
 use perf4sight_optimize::staged::{
-    Cluster, LayerTimes, Links, MeasuredStagedPlan, Shape, StagedModel, read_staged_plans,
+    KnownCluster, LayerTimes, MeasuredStagedPlan, NetworkShape, NodeLinks, StagedModel, read_staged_plans,
 };
 use std::path::{Path, PathBuf};
 
@@ -17,12 +17,12 @@ fn plans() -> Result<Vec<MeasuredStagedPlan>> {
     read_staged_plans(&file("plans.json"))
 }
 
-fn cluster() -> Result<Cluster> {
+fn cluster() -> Result<KnownCluster> {
     let mut layers = LayerTimes::default();
     layers.add(&file("layers_OPT-350_GH-96.json"))?;
     // OPT-350M as Hugging Face publishes it, its vocabulary of 50,265 padded by the tensor degree.
-    let shape = Shape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 };
-    Ok(Cluster { shape, layers, links: Links::read(&file("network_coefficients.json"))? })
+    let shape = NetworkShape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 };
+    Ok(KnownCluster { shape, layers, links: NodeLinks::read(&file("network_coefficients.json"))? })
 }
 
 /// Sailor's own simulator: 6.0 % for steps and 5.3 % for memory in the median.
@@ -105,7 +105,7 @@ fn measurements_in_other_units_are_refused() -> Result<()> {
 fn what_is_wrong_in_all_plans_shows() -> Result<()> {
     assert_eq!(StagedModel::fit(&plans()?, cluster()?)?.unusual(), Vec::<String>::new());
     let wide = cluster()?;
-    let wide = Cluster { shape: Shape { hidden: 2 * wide.shape.hidden, ..wide.shape }, ..wide };
+    let wide = KnownCluster { shape: NetworkShape { hidden: 2 * wide.shape.hidden, ..wide.shape }, ..wide };
     let unusual = StagedModel::fit(&plans()?, wide)?.unusual();
     assert!(unusual.len() == 1 && unusual[0].contains("bytes a weight, where 20 is usual"), "{unusual:?}");
     let mut doubled = plans()?;
@@ -119,7 +119,7 @@ fn what_is_wrong_in_all_plans_shows() -> Result<()> {
 #[test]
 fn heads_that_plans_cannot_divide_are_refused() -> Result<()> {
     let cluster = cluster()?;
-    let cluster = Cluster { shape: Shape { heads: 6, ..cluster.shape }, ..cluster };
+    let cluster = KnownCluster { shape: NetworkShape { heads: 6, ..cluster.shape }, ..cluster };
     let Err(error) = StagedModel::fit(&plans()?, cluster) else { panic!("6 heads are divided by 4") };
     assert!(error.to_string().contains("6 heads cannot be divided by tensor degree 4"), "{error}");
     Ok(())

@@ -3,7 +3,7 @@
 //!
 //! A file is JSON with the fields of [`Platform`]; every field is required and unknown ones are refused; sizes are
 //! bytes. With `like`, the name of a known device, a file holds only the fields in which the two differ. The known devices are
-//! embedded ([`Platform::named`]), a user's own is read by [`Platform::read`].
+//! embedded ([`Platform::for_name`]), a user's own is read by [`Platform::read`].
 
 #![warn(missing_docs)]
 
@@ -11,14 +11,14 @@ mod rules;
 mod speed;
 
 pub use rules::{
-    Allocator, Asked, CachingSizes, Framework, Gradients, Kept, Mask, Pass, Products, Readings, Rectifier, Updates,
-    Workspace,
+    Allocator, CachingSizes, ConvolutionPass, ConvolutionQuery, ConvolutionWorkspace, CounterReadings, CublasMemory,
+    DropoutMask, FrameworkRules, GradientSum, NativeConvolutions, SavedRectifier, UpdateOrder,
 };
-pub use speed::{Depthwise, Parameter, Prior, Speed};
+pub use speed::{AssumedSpeed, DepthwiseReads, ParameterPrior, SpeedParameter};
 
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
-use perf4sight_step::workload::{LARGEST_BATCH, Lists, Number, Precision};
+use perf4sight_step::workload::{AutocastDevice, LARGEST_BATCH, NumberFormat, Precision};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub struct Platform {
     /// Its name, for people.
     pub title: String,
     /// Whose memory tensors live in.
-    pub memory: Memory,
+    pub memory: TensorMemory,
     /// Bytes of a board's memory that its system keeps from steps by default; not written for devices that share none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<u64>,
@@ -42,13 +42,13 @@ pub struct Platform {
     /// How requests for memory are served.
     pub allocator: Allocator,
     /// The tensors that its version of PyTorch keeps, and for how long.
-    pub framework: Framework,
+    pub framework: FrameworkRules,
     /// The workspaces of its convolution library.
-    pub workspaces: Vec<Workspace>,
+    pub workspaces: Vec<ConvolutionWorkspace>,
     /// Which readings of the counters make one number.
-    pub readings: Readings,
+    pub readings: CounterReadings,
     /// How fast it is taken to be before anything is measured.
-    pub speed: Speed,
+    pub speed: AssumedSpeed,
     /// Precisions that it does not support; not written where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<Precision>,
@@ -57,7 +57,7 @@ pub struct Platform {
 /// The memory tensors live in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Memory {
+pub enum TensorMemory {
     /// Main memory, shared with the program.
     Host,
     /// The accelerator's own.
@@ -89,7 +89,7 @@ const KNOWN: [(&str, &str); 9] = [
 const GPUS: &str = "an NVIDIA GPU with memory of its own is cuda_tf32, an H100, H200 or GH200 hopper_tf32; cuda and hopper where a program turns TF32 off for convolutions, which PyTorch has on; of the boards tx2 is the TX2, orin every Orin, jetson all others, as Xavier and Nano";
 
 impl Platform {
-    /// The names that [`Platform::named`] accepts.
+    /// The names that [`Platform::for_name`] accepts.
     pub fn names() -> impl Iterator<Item = &'static str> + Clone {
         KNOWN.iter().map(|(name, _)| *name)
     }
@@ -97,14 +97,14 @@ impl Platform {
     /// The known device of that name.
     ///
     /// ```
-    /// use perf4sight_platform::{Memory, Platform};
-    /// assert_eq!(Platform::named("tx2")?.memory, Memory::Unified);
+    /// use perf4sight_platform::{TensorMemory, Platform};
+    /// assert_eq!(Platform::for_name("tx2")?.memory, TensorMemory::Unified);
     /// # Ok::<(), perf4sight_base::error::Error>(())
     /// ```
     ///
     /// # Errors
     /// An unknown name, with the nearest known one.
-    pub fn named(name: &str) -> Result<Self> {
+    pub fn for_name(name: &str) -> Result<Self> {
         Self::parse(Self::text(name)?)
     }
 
@@ -125,9 +125,9 @@ impl Platform {
     /// A known device, or one that a file describes ([`Platform::is_file`]).
     ///
     /// # Errors
-    /// As [`Platform::named`] and [`Platform::read`].
+    /// As [`Platform::for_name`] and [`Platform::read`].
     pub fn named_or_read(word: &str) -> Result<Self> {
-        if Self::is_file(word) { Self::read(Path::new(word)) } else { Self::named(word) }
+        if Self::is_file(word) { Self::read(Path::new(word)) } else { Self::for_name(word) }
     }
 
     /// Whether a word is a file instead of a known device: it ends in `.json` or names a folder.
@@ -140,15 +140,15 @@ impl Platform {
     /// # Errors
     /// None: the embedded descriptions can be read.
     pub fn processor(wide_vectors: bool) -> Result<Self> {
-        Self::named(if wide_vectors { "cpu" } else { "cpu_avx2" })
+        Self::for_name(if wide_vectors { "cpu" } else { "cpu_avx2" })
     }
 
     /// How many threads of a processor compute.
     #[must_use]
     pub fn threads(&self) -> Option<u64> {
         self.workspaces.iter().find_map(|workspace| match workspace {
-            Workspace::BlockedCopies { threads, .. } => Some(*threads),
-            Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
+            ConvolutionWorkspace::BlockedCopies { threads, .. } => Some(*threads),
+            ConvolutionWorkspace::Winograd { .. } | ConvolutionWorkspace::ChannelsLast { .. } => None,
         })
     }
 
@@ -156,7 +156,7 @@ impl Platform {
     #[must_use]
     pub fn on_threads(mut self, number: u64) -> Self {
         for workspace in &mut self.workspaces {
-            if let Workspace::BlockedCopies { threads, .. } = workspace {
+            if let ConvolutionWorkspace::BlockedCopies { threads, .. } = workspace {
                 *threads = if number == 0 { rules::TWO_THREADS } else { number };
             }
         }
@@ -178,8 +178,8 @@ impl Platform {
         let version: Option<u64> = software.get("torch").and_then(|version| version.split('.').next()?.parse().ok());
         let is_recent = version.is_some_and(|major| major >= 2);
         if version.is_some() || software.contains_key("libtorch") {
-            let at_once = self.memory != Memory::Host && is_recent;
-            self.framework.updates = if at_once { Updates::AtOnce } else { Updates::OneByOne };
+            let at_once = self.memory != TensorMemory::Host && is_recent;
+            self.framework.updates = if at_once { UpdateOrder::AtOnce } else { UpdateOrder::OneByOne };
         }
         if version.is_some() && !is_recent {
             self.framework.products = None;
@@ -199,10 +199,10 @@ impl Platform {
     }
 
     /// The convolutions that a processor's library does not compute; none on other devices.
-    pub fn kept(&self) -> Option<Kept> {
+    pub fn native_convolutions(&self) -> Option<NativeConvolutions> {
         self.workspaces.iter().find_map(|workspace| match workspace {
-            Workspace::BlockedCopies { threads, .. } => Some(Kept::on(*threads)),
-            Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
+            ConvolutionWorkspace::BlockedCopies { threads, .. } => Some(NativeConvolutions::for_threads(*threads)),
+            ConvolutionWorkspace::Winograd { .. } | ConvolutionWorkspace::ChannelsLast { .. } => None,
         })
     }
 
@@ -229,22 +229,23 @@ impl Platform {
     /// aten/src/ATen/native/mkldnn/Utils.h), and in half precision next to none.
     fn computes_with(&self, precision: Precision) -> bool {
         let wide = self.workspaces.iter().all(|workspace| match workspace {
-            Workspace::BlockedCopies { channels, .. } => *channels >= WIDE,
-            Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => true,
+            ConvolutionWorkspace::BlockedCopies { channels, .. } => *channels >= WIDE,
+            ConvolutionWorkspace::Winograd { .. } | ConvolutionWorkspace::ChannelsLast { .. } => true,
         });
-        let known = match (precision.autocast().unwrap_or(precision.held()), self.memory) {
-            (Number::Fp32, _) | (Number::Fp16 | Number::Bf16, Memory::Dedicated | Memory::Unified) => true,
-            (Number::Bf16, Memory::Host) => wide,
-            (Number::Fp16, Memory::Host) => false,
+        let known = match (precision.autocast().unwrap_or(precision.held_format()), self.memory) {
+            (NumberFormat::Fp32, _)
+            | (NumberFormat::Fp16 | NumberFormat::Bf16, TensorMemory::Dedicated | TensorMemory::Unified) => true,
+            (NumberFormat::Bf16, TensorMemory::Host) => wide,
+            (NumberFormat::Fp16, TensorMemory::Host) => false,
         };
         known && !self.lacks.contains(&precision)
     }
 
     /// Whose lists of functions autocast uses there.
-    pub fn lists(&self) -> Lists {
+    pub fn lists(&self) -> AutocastDevice {
         match self.memory {
-            Memory::Host => Lists::Processor,
-            Memory::Dedicated | Memory::Unified => Lists::Accelerator,
+            TensorMemory::Host => AutocastDevice::Processor,
+            TensorMemory::Dedicated | TensorMemory::Unified => AutocastDevice::Accelerator,
         }
     }
 
@@ -260,7 +261,7 @@ impl Platform {
     fn parse(text: &str) -> Result<Self> {
         let platform: Platform = match serde_json::from_str(text).map_err(undescribed)? {
             Value::Object(fields) if fields.contains_key(LIKE) => {
-                serde_json::from_value(Value::Object(whole(fields)?)).map_err(undescribed)?
+                serde_json::from_value(Value::Object(with_known_fields(fields)?)).map_err(undescribed)?
             }
             // Once more from the text, for the line of a mistake.
             _ => serde_json::from_str(text).map_err(undescribed)?,
@@ -275,17 +276,17 @@ impl Platform {
     /// Which they are.
     pub fn check(&self) -> Result<()> {
         let refused = |what: &str| Err(Error::input(format!("device {}: {what}", self.name)));
-        if !self.allocator.is_sound() {
+        if !self.allocator.is_valid() {
             return refused(
                 "its allocator has a size of 0 or beyond a tebibyte, or a segment smaller than its requests",
             );
         }
-        if self.workspaces.iter().any(|workspace| !workspace.is_sound()) {
+        if self.workspaces.iter().any(|workspace| !workspace.is_valid()) {
             return refused(
                 "one of its workspaces has a tile of none or more than 16, or a block of none or more than 1024",
             );
         }
-        if let Some(problem) = self.speed.problem(self.kept().is_some()) {
+        if let Some(problem) = self.speed.problem(self.native_convolutions().is_some()) {
             return refused(&problem);
         }
         let ascend = self.batches.first().is_none_or(|&first| first > 0) && self.batches.is_sorted_by(|a, b| a < b);
@@ -306,11 +307,11 @@ fn undescribed(cause: serde_json::Error) -> Error {
 }
 
 /// All fields of a device that is described by its differences from a known one.
-fn whole(mut differences: Map<String, Value>) -> Result<Map<String, Value>> {
+fn with_known_fields(mut differences: Map<String, Value>) -> Result<Map<String, Value>> {
     let Some(like) = differences.remove(LIKE) else { return Ok(differences) };
     let name = like.as_str().unwrap_or_default();
     let known: Map<String, Value> = serde_json::from_str(Platform::text(name)?).map_err(undescribed)?;
-    let mut fields = whole(known)?;
+    let mut fields = with_known_fields(known)?;
     overlay(&mut fields, differences);
     Ok(fields)
 }
@@ -333,15 +334,15 @@ mod tests {
     #[test]
     fn every_known_device_reads_and_carries_its_name() {
         for name in Platform::names() {
-            assert_eq!(Platform::named(name).unwrap().name, name);
+            assert_eq!(Platform::for_name(name).unwrap().name, name);
         }
-        assert!(Platform::named("tx3").unwrap_err().to_string().contains("did you mean \"tx2\"?"));
+        assert!(Platform::for_name("tx3").unwrap_err().to_string().contains("did you mean \"tx2\"?"));
     }
 
     #[test]
     fn a_device_like_another_differs_in_what_its_file_says() {
         let mine = r#"{ "like": "hopper", "name": "mine", "speed": { "priors": { "launch": [0.5, 0.1] } } }"#;
-        let [mine, hopper] = [Platform::parse(mine), Platform::named("hopper")].map(Result::unwrap);
+        let [mine, hopper] = [Platform::parse(mine), Platform::for_name("hopper")].map(Result::unwrap);
         let spread = |platform: &Platform| serde_json::to_value(&platform.speed).unwrap()["priors"].clone();
         assert_eq!((mine.framework, &mine.workspaces), (hopper.framework, &hopper.workspaces));
         assert_eq!(spread(&mine)["launch"], serde_json::json!([0.5, 0.1]));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The assumed speed of a device: data for the latency model, which defines the meaning of each number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Speed {
+pub struct AssumedSpeed {
     /// Rows of a matrix product are computed in multiples of this: a warp's share, or the floats in a vector.
     pub quantum: f64,
     /// Side of the square of the result that one processing unit computes at a time.
@@ -15,11 +15,11 @@ pub struct Speed {
     /// for), a large one takes the longer (the device is never idle while anything is queued).
     pub overlap: f64,
     /// How depthwise convolutions read their windows.
-    pub depthwise: Depthwise,
+    pub depthwise: DepthwiseReads,
     /// Bytes that the caches keep from one step to the next; none where the bandwidth is main memory's.
     pub cache: Option<f64>,
     /// The parameters, each with its prior.
-    pub priors: BTreeMap<Parameter, Prior>,
+    pub priors: BTreeMap<SpeedParameter, ParameterPrior>,
     /// Functions of single elements that take longer than the plainest, by name: how many times, forward and backward. None on devices
     /// that wait for memory whatever they compute.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -29,7 +29,7 @@ pub struct Speed {
 /// How depthwise convolutions read their windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
-pub enum Depthwise {
+pub enum DepthwiseReads {
     /// Every result reads its whole window again: a GPU thread keeps nothing for its neighbour.
     Reread,
     /// A window's neighbour finds it in the cache, so that every operand is moved once; but the gradient of kernels wider than this is
@@ -43,7 +43,7 @@ pub enum Depthwise {
 /// A log-normal prior: the logarithm of the parameter is normal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "[f64; 2]", into = "[f64; 2]")]
-pub struct Prior {
+pub struct ParameterPrior {
     /// The median; above 0.
     pub typical: f64,
     /// Standard deviation of the logarithm; 0 keeps the parameter where it is.
@@ -54,7 +54,7 @@ perf4sight_base::words! {
     /// A number that describes a device in the latency model, in the order of the columns of a fit.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    pub enum Parameter {
+    pub enum SpeedParameter {
         /// Time of all kernels, relative to the rates below: scales a whole device at once.
         Pace = "pace",
         /// GFLOP/s of a large matrix product.
@@ -132,18 +132,18 @@ perf4sight_base::words! {
     }
 }
 
-impl Parameter {
+impl SpeedParameter {
     /// Parameters that only the rules of processors use: other devices need no prior for them.
-    const OF_PROCESSORS: [Parameter; 9] = [
-        Parameter::Memory,
-        Parameter::Gemm,
-        Parameter::ColumnLoss,
-        Parameter::Primitives,
-        Parameter::Filters,
-        Parameter::FilterLoss,
-        Parameter::RaggedCopies,
-        Parameter::Planes,
-        Parameter::Blocks,
+    const OF_PROCESSORS: [SpeedParameter; 9] = [
+        SpeedParameter::Memory,
+        SpeedParameter::Gemm,
+        SpeedParameter::ColumnLoss,
+        SpeedParameter::Primitives,
+        SpeedParameter::Filters,
+        SpeedParameter::FilterLoss,
+        SpeedParameter::RaggedCopies,
+        SpeedParameter::Planes,
+        SpeedParameter::Blocks,
     ];
 }
 
@@ -156,10 +156,10 @@ const TYPICAL: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
 /// Standard deviation of a logarithm beyond which a prior has no effect: a factor of e^20 either way.
 const WIDEST: f64 = 20.0;
 
-impl Speed {
+impl AssumedSpeed {
     /// The prior of a parameter; one that is not used here is fixed.
-    pub fn prior(&self, parameter: Parameter) -> Prior {
-        self.priors.get(&parameter).copied().unwrap_or(Prior { typical: 1.0, spread: 0.0 })
+    pub fn prior(&self, parameter: SpeedParameter) -> ParameterPrior {
+        self.priors.get(&parameter).copied().unwrap_or(ParameterPrior { typical: 1.0, spread: 0.0 })
     }
 
     /// The reason why a fit cannot start on a processor or another device, if there is one.
@@ -167,7 +167,7 @@ impl Speed {
         if ![self.quantum, self.tile, self.overlap].iter().all(|number| (1.0..=MOST).contains(number)) {
             return Some(format!("its quantum, tile or overlap is not from 1 to {MOST}"));
         }
-        if matches!(self.depthwise, Depthwise::Cached { widest } if widest as f64 > MOST) {
+        if matches!(self.depthwise, DepthwiseReads::Cached { widest } if widest as f64 > MOST) {
             return Some(format!("its widest depthwise kernel is beyond {MOST}"));
         }
         if self.cache.map_or(processor, |cache| !(1.0..=MOST_CACHE).contains(&cache)) {
@@ -176,23 +176,23 @@ impl Speed {
         if !self.functions.values().flatten().all(|times| (1.0..=MOST).contains(times)) {
             return Some(format!("a function takes less time than the plainest, or more than {MOST} times as much"));
         }
-        let sound = |prior: &Prior| TYPICAL.contains(&prior.typical) && (0.0..=WIDEST).contains(&prior.spread);
-        let dispensable = |parameter: &Parameter| !processor && Parameter::OF_PROCESSORS.contains(parameter);
-        let bad = Parameter::ALL
+        let sound = |prior: &ParameterPrior| TYPICAL.contains(&prior.typical) && (0.0..=WIDEST).contains(&prior.spread);
+        let dispensable = |parameter: &SpeedParameter| !processor && SpeedParameter::OF_PROCESSORS.contains(parameter);
+        let bad = SpeedParameter::ALL
             .into_iter()
             .find(|parameter| !self.priors.get(parameter).map_or_else(|| dispensable(parameter), sound));
         bad.map(|parameter| format!("its speed has no usable prior for {parameter:?}"))
     }
 }
 
-impl From<[f64; 2]> for Prior {
+impl From<[f64; 2]> for ParameterPrior {
     fn from([typical, spread]: [f64; 2]) -> Self {
-        Prior { typical, spread }
+        ParameterPrior { typical, spread }
     }
 }
 
-impl From<Prior> for [f64; 2] {
-    fn from(prior: Prior) -> Self {
+impl From<ParameterPrior> for [f64; 2] {
+    fn from(prior: ParameterPrior) -> Self {
         [prior.typical, prior.spread]
     }
 }

@@ -1,8 +1,8 @@
 //! Reasons to doubt a measured overhead of recording, in sentences.
 
 use crate::long_iterations::LongIterations;
-use crate::overhead::{Added, Clock, DOUBTFUL, Overhead, average};
-use crate::recording::Times;
+use crate::overhead::{AddedOverhead, DOUBTFUL, OverheadClock, RecordingOverhead, average};
+use crate::recording::PeriodTimes;
 
 /// More long iterations than this share of all are many.
 const MANY: f64 = 0.1;
@@ -17,18 +17,18 @@ pub(crate) fn weighs(long: &LongIterations) -> bool {
 
 /// Whether wall-clock time and processor time give different overheads. If wall-clock time is used, the overhead in
 /// processor time may be larger for a script that waits or works in several threads.
-pub(crate) fn clocks_differ(wall: &Added, processor: &Added, clock: Clock) -> bool {
+pub(crate) fn clocks_differ(wall: &AddedOverhead, processor: &AddedOverhead, clock: OverheadClock) -> bool {
     let more = (wall.mean - processor.mean) / wall.plain;
     match clock {
-        Clock::Processor => more.abs() > DOUBTFUL,
-        Clock::Wall => more > DOUBTFUL,
+        OverheadClock::Processor => more.abs() > DOUBTFUL,
+        OverheadClock::Wall => more > DOUBTFUL,
     }
 }
 
-pub(crate) fn clocks(wall: &Added, processor: &Added, clock: Clock) -> String {
+pub(crate) fn clocks(wall: &AddedOverhead, processor: &AddedOverhead, clock: OverheadClock) -> String {
     let therefore = match clock {
-        Clock::Processor => "other programs used the machine, and what those took is not subtracted",
-        Clock::Wall => {
+        OverheadClock::Processor => "other programs used the machine, and what those took is not subtracted",
+        OverheadClock::Wall => {
             "other programs used the machine, or the script waited more; either may be the cost of recording, which is that much less sure"
         }
     };
@@ -50,7 +50,7 @@ pub(crate) fn speed([first, last]: [f64; 2]) -> Option<String> {
 
 /// The doubt that iterations without recording get many more new pages of memory in some periods than in others, which
 /// changes their time. Pages of recorded iterations are not compared, because they include those of the profiler.
-pub(crate) fn memory(faults: &Times, plain: f64) -> Option<String> {
+pub(crate) fn memory(faults: &PeriodTimes, plain: f64) -> Option<String> {
     let pages = || faults.plain.iter().filter_map(|period| average(period));
     let (least, most) = (pages().reduce(f64::min)?, pages().reduce(f64::max)?);
     let share = PAGE * (most - least) / plain;
@@ -72,7 +72,7 @@ pub(crate) fn faster([low, high]: [f64; 2]) -> String {
 }
 
 /// The doubt that the overhead may be zero or seems negative; none if it is certainly positive.
-pub(crate) fn cost(overhead: &Overhead) -> Option<String> {
+pub(crate) fn cost(overhead: &RecordingOverhead) -> Option<String> {
     let [low, high] = overhead.interval.map(|nanoseconds| overhead.percent(nanoseconds));
     if high < 0.0 {
         let why = match overhead.varies {
@@ -93,7 +93,7 @@ pub(crate) fn cost(overhead: &Overhead) -> Option<String> {
 }
 
 /// The doubt that the correction was wrong for the iterations it was tested on.
-pub(crate) fn off(off: f64, together: bool) -> Option<String> {
+pub(crate) fn correction_doubt(off: f64, together: bool) -> Option<String> {
     (off.abs() > 100.0 * DOUBTFUL).then(|| match together {
         true => format!("the correction is unreliable: tested on iterations it had not seen, it was {off:+.0} % off"),
         false => {

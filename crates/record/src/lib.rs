@@ -19,34 +19,34 @@ mod warm_up;
 mod watcher;
 
 pub use long_iterations::LongIterations;
-pub use overhead::{Clock, DOUBTFUL, Overhead, WithoutRecording, Work, both};
-pub use recording::{Recording, Rivals, Times};
+pub use overhead::{DOUBTFUL, OverheadClock, ProcessorWork, RecordingOverhead, WithoutRecording, both};
+pub use recording::{PeriodTimes, ProcessorRivals, Recording};
 pub use warm_up::WarmUp;
 
-use crate::python::Python;
-use outcome::Outcome;
+use crate::python::RecorderFolder;
+use outcome::RecordOutcome;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::{OutputFolder, lock_folder};
 use perf4sight_base::temporary_folder;
-use perf4sight_base::units::counted;
-use perf4sight_machine::Watch;
-use perf4sight_machine::foreground::{Ended, Foreground};
+use perf4sight_base::units::count_text;
+use perf4sight_machine::RunWatch;
+use perf4sight_machine::foreground::{ForegroundCommand, ForegroundEnd};
 use perf4sight_machine::program::{files_of, find_with_script};
 use perf4sight_traces::recording_of;
-use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::config::SettingValues;
+use perf4sight_verb::{Context, CountedNoun, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{self, Path, PathBuf};
 use std::time::Duration;
-use watcher::Watcher;
+use watcher::RecordingWatcher;
 
 /// The section `[record]`.
 pub static SPEC: Spec = Spec {
     table: settings::TABLE,
-    subject: Noun { one: "rank", several: "ranks" },
-    parse: |values| Ok(Box::new(Record::parse(values)?)),
+    subject: CountedNoun { one: "rank", several: "ranks" },
+    parse: |values| Ok(Box::new(RecordSettings::parse(values)?)),
 };
 
 /// The environment variable that passes the settings to the recorder
@@ -57,12 +57,12 @@ const SETTINGS: &str = "PERF4SIGHT_RECORD";
 pub static VERB: VerbSpec = VerbSpec {
     table: settings::TABLE,
     after_help: settings::AFTER_HELP,
-    parse: |values| Ok(Box::new(Record::parse(values)?)),
+    parse: |values| Ok(Box::new(RecordSettings::parse(values)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 /// The settings of a recording.
-pub struct Record {
+pub struct RecordSettings {
     command: Vec<String>,
     iterations: u64,
     warm_up: u64,
@@ -74,7 +74,7 @@ pub struct Record {
     overwrite: bool,
 }
 
-impl Verb for Record {
+impl Verb for RecordSettings {
     /// Runs the command until enough is recorded, or until it ends by itself.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         find_with_script(&self.command, None)?;
@@ -84,7 +84,7 @@ impl Verb for Record {
         let _held = lock_folder(&self.out, Duration::ZERO, &remedy)?;
         // Removes the folder if it is still empty at the end.
         let _out = OutputFolder::new(&self.out);
-        Replaced::recover(&self.out)?;
+        ReplacedRecording::recover(&self.out)?;
         // Another `record` may have ended meanwhile, or the recovery may have put a recording back.
         self.check_room()?;
         self.check_own()?;
@@ -92,11 +92,11 @@ impl Verb for Record {
     }
 }
 
-impl Section for Record {
+impl Section for RecordSettings {
     fn outline(&self, planned: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let step = format!(
             "records {} of {}, and times as many",
-            counted(self.iterations, "iteration"),
+            count_text(self.iterations, "iteration"),
             self.command.join(" ")
         );
         // How many ranks there will be is not known.
@@ -115,23 +115,23 @@ impl Section for Record {
         .check_value("out", || self.check_room().and_then(|()| self.check_own())))
     }
 
-    fn wrote(&self, file: &Path) -> bool {
+    fn is_from_earlier_run(&self, file: &Path) -> bool {
         let recording = if process_reports::is_recording(file) { Some(file.to_owned()) } else { recording_of(file) };
         recording.is_some_and(|recording| Recording::read(&recording).is_ok())
     }
 }
 
-impl Record {
-    fn parse(values: &Values<'_>) -> Result<Self> {
-        Record::into_folder(values, "out")
+impl RecordSettings {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
+        RecordSettings::into_folder(values, "out")
     }
 
     /// A recording by [`settings::COMMAND`] and [`settings::HOW`], into the folder of a key.
     ///
     /// # Errors
     /// A script where the program that runs it belongs.
-    pub fn into_folder(values: &Values<'_>, out_key: &'static str) -> Result<Self> {
-        Ok(Record {
+    pub fn into_folder(values: &SettingValues<'_>, out_key: &'static str) -> Result<Self> {
+        Ok(RecordSettings {
             command: values.command("command")?,
             iterations: values.get("iterations")?,
             warm_up: values.get("warm_up")?,
@@ -183,15 +183,15 @@ impl Record {
         path::absolute(&self.out).map_err(|cause| Error::io(&self.out, "find this folder", &cause))
     }
 
-    fn record(&self, context: &Context) -> Result<Outcome<'_>> {
+    fn record(&self, context: &Context) -> Result<RecordOutcome<'_>> {
         let out = self.absolute_out()?;
-        let python = Python::write(&out)?;
-        let replaced = Replaced::set_aside(&out)?;
+        let python = RecorderFolder::write(&out)?;
+        let replaced = ReplacedRecording::set_aside(&out)?;
         let ended = self.run_command(&out, &python, context);
         let removed = !python.modules().is_dir();
         let recordings = process_reports::recordings(&out);
         replaced.settle(&out, &recordings)?;
-        Ok(Outcome {
+        Ok(RecordOutcome {
             settings: self,
             ended: ended?,
             reports: process_reports::read(&python.reports()),
@@ -200,7 +200,7 @@ impl Record {
         })
     }
 
-    fn run_command(&self, out: &Path, python: &Python, context: &Context) -> Result<Ended> {
+    fn run_command(&self, out: &Path, python: &RecorderFolder, context: &Context) -> Result<ForegroundEnd> {
         let settings = json!({
             "iterations": self.iterations,
             "warm_up": self.warm_up,
@@ -208,28 +208,28 @@ impl Record {
             "out": out,
             "reports": python.reports(),
         });
-        let command = Foreground {
+        let command = ForegroundCommand {
             words: &self.command,
             environment: &[(SETTINGS, settings.to_string().into())],
             first_folder: ("PYTHONPATH", &python.modules()),
             quiet: context.console.mode().is_json(),
             limit: self.time_limit,
         };
-        let mut watcher = Watcher::new(python.reports(), context);
-        command.run(&Watch::quiet(&context.cancel), || watcher.look())
+        let mut watcher = RecordingWatcher::new(python.reports(), context);
+        command.run(&RunWatch::quiet(&context.cancel), || watcher.look())
     }
 }
 
 /// The folder that keeps an older recording while it may be replaced. It is removed only once a new recording exists,
 /// whatever fails.
-struct Replaced(Option<PathBuf>);
+struct ReplacedRecording(Option<PathBuf>);
 
 /// The prefix of that folder's name; random letters follow.
 const REPLACED: &str = "replaced.";
 /// The prefix once the folder may be removed.
 const REMOVED: &str = "removed.";
 
-impl Replaced {
+impl ReplacedRecording {
     /// Recovers recordings that a killed `record` had set aside.
     fn recover(out: &Path) -> Result<()> {
         let entries = fs::read_dir(out).map_err(|cause| Error::io(out, "look for recordings", &cause))?;
@@ -243,7 +243,7 @@ impl Replaced {
         let folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         folders.iter().filter(|path| is_ours(path, REMOVED)).try_for_each(|path| removed(path))?;
         let set_aside = folders.into_iter().filter(|path| is_ours(path, REPLACED));
-        set_aside.map(|folder| Replaced(Some(folder))).try_for_each(|replaced| match replaced.was_moving() {
+        set_aside.map(|folder| ReplacedRecording(Some(folder))).try_for_each(|replaced| match replaced.was_moving() {
             true => replaced.put_back(out),
             false => replaced.settle(out, &process_reports::recordings(out)),
         })
@@ -267,13 +267,13 @@ impl Replaced {
     fn set_aside(out: &Path) -> Result<Self> {
         let files = process_reports::files(out);
         if files.is_empty() {
-            return Ok(Replaced(None));
+            return Ok(ReplacedRecording(None));
         }
         let folder = temporary_folder::make_marked(REPLACED, out);
         let folder = folder.map_err(|cause| Error::io(out, "set the older recording aside", &cause))?;
         let (recordings, traces) = files.into_iter().partition(|file| process_reports::is_recording(file));
         let set_aside = move_into(&folder, [recordings, traces]);
-        let replaced = Replaced(Some(folder));
+        let replaced = ReplacedRecording(Some(folder));
         match set_aside {
             Ok(()) => Ok(replaced),
             Err(error) => replaced.put_back(out).and(Err(error)),

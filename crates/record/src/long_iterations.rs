@@ -1,10 +1,10 @@
 //! Iterations that take much longer than their neighbours (evaluation, checkpoint), and their effect on the mean.
 
-use crate::ordinary::Ordinary;
+use crate::ordinary::OrdinaryIterations;
 use crate::overhead::average;
-use crate::recording::Times;
+use crate::recording::PeriodTimes;
 use perf4sight_base::summary::MISSES;
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 /// Iterations that took much longer than their neighbours, with the profiler or without. They are rare: a few dozen
@@ -27,8 +27,8 @@ pub struct LongIterations {
 
 impl LongIterations {
     /// Finds them by wall-clock time; none if there are no such iterations.
-    pub(crate) fn of(times: &Times, ordinary: &Ordinary) -> Option<Self> {
-        let others = ordinary.among(times);
+    pub(crate) fn find(times: &PeriodTimes, ordinary: &OrdinaryIterations) -> Option<Self> {
+        let others = ordinary.select(times);
         let [plain, recorded] = [&others.plain, &others.recorded].map(|periods| average(&periods.concat()));
         let (plain, recorded) = (plain?, recorded?);
         let sides = [(&times.plain, &ordinary.plain, plain), (&times.recorded, &ordinary.recorded, recorded)];
@@ -63,7 +63,7 @@ impl LongIterations {
              recording, {:.0} % of all time, where the others took {}. How many of them are recorded is chance, and they show \
              nothing of what recording costs",
             self.count,
-            counted(self.of as u64, "iteration"),
+            count_text(self.of as u64, "iteration"),
             milliseconds(self.mean),
             100.0 * self.share(),
             milliseconds(self.others)
@@ -117,8 +117,8 @@ mod tests {
         plain[4] = 1000;
         let mut recorded = vec![120; 10];
         (recorded[2], recorded[3]) = (500, 640);
-        let times = Times { plain: vec![plain], recorded: vec![recorded] };
-        let long = LongIterations::of(&times, &Ordinary::of(&times)).unwrap();
+        let times = PeriodTimes { plain: vec![plain], recorded: vec![recorded] };
+        let long = LongIterations::find(&times, &OrdinaryIterations::find(&times)).unwrap();
         assert_eq!((long.count, long.of, long.mean, long.others), (3, 20, 700.0, 100.0));
         assert!((long.adds - 90.0).abs() < 1e-9 && (long.share() - 2100.0 / 3800.0).abs() < 1e-9, "{long:?}");
         assert!((long.interval[0] - 45.0 * 0.2422).abs() < 0.1 && (long.interval[1] - 45.0 * 7.225).abs() < 0.1);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn without_long_iterations_there_is_no_warning() {
-        let times = Times { plain: vec![vec![100; 4]], recorded: vec![vec![120; 4]] };
-        assert_eq!(LongIterations::of(&times, &Ordinary::of(&times)), None);
+        let times = PeriodTimes { plain: vec![vec![100; 4]], recorded: vec![vec![120; 4]] };
+        assert_eq!(LongIterations::find(&times, &OrdinaryIterations::find(&times)), None);
     }
 }

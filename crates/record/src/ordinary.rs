@@ -1,27 +1,27 @@
 //! Finds the iterations of a recording that nothing else delayed, compared with their neighbours.
 
-use crate::recording::Times;
+use crate::recording::PeriodTimes;
 use crate::warm_up;
 use perf4sight_base::stats::median;
 
 /// Marks the iterations that did not take much longer than their neighbours. Another program or an evaluation can make
 /// an iteration several times as long, which would hide the overhead of recording.
-pub(crate) struct Ordinary {
+pub(crate) struct OrdinaryIterations {
     pub plain: Vec<Vec<bool>>,
     pub recorded: Vec<Vec<bool>>,
 }
 
-impl Ordinary {
-    pub fn of(times: &Times) -> Self {
-        Ordinary { plain: ordinary(&times.plain), recorded: ordinary(&times.recorded) }
+impl OrdinaryIterations {
+    pub fn find(times: &PeriodTimes) -> Self {
+        OrdinaryIterations { plain: ordinary(&times.plain), recorded: ordinary(&times.recorded) }
     }
 
     /// The times of these iterations alone.
-    pub fn among(&self, times: &Times) -> Times {
+    pub fn select(&self, times: &PeriodTimes) -> PeriodTimes {
         let kept = |(times, ordinary): (&Vec<u64>, &Vec<bool>)| {
             times.iter().zip(ordinary).filter(|(_, ordinary)| **ordinary).map(|(time, _)| *time).collect()
         };
-        Times {
+        PeriodTimes {
             plain: times.plain.iter().zip(&self.plain).map(kept).collect(),
             recorded: times.recorded.iter().zip(&self.recorded).map(kept).collect(),
         }
@@ -43,7 +43,7 @@ fn ordinary(periods: &[Vec<u64>]) -> Vec<Vec<bool>> {
     let deviation = if deviations.is_empty() { 0.0 } else { median(&deviations) };
     let bursts = bursts(&sorted.iter().map(|times| middle(times)).collect::<Vec<_>>());
     let counts = |((times, sorted), burst): ((&Vec<u64>, &Vec<f64>), bool)| -> Vec<bool> {
-        let limit = middle(sorted).map_or(f64::INFINITY, |middle| warm_up::beyond(middle, deviation));
+        let limit = middle(sorted).map_or(f64::INFINITY, |middle| warm_up::warm_up_limit(middle, deviation));
         times.iter().map(|&time| !burst && time as f64 <= limit).collect()
     };
     periods.iter().zip(&sorted).zip(bursts).map(counts).collect()
@@ -83,7 +83,7 @@ fn bursts(middles: &[Option<f64>]) -> Vec<bool> {
     let Some(change) = middle(&changes) else { return bursts };
     for neighbours in known.windows(3) {
         let [(_, before), (at, own), (_, after)] = [neighbours[0], neighbours[1], neighbours[2]];
-        bursts[at] = own > warm_up::beyond(before.max(after), change);
+        bursts[at] = own > warm_up::warm_up_limit(before.max(after), change);
     }
     bursts
 }

@@ -1,13 +1,13 @@
 //! The result of a recorded command: what was recorded, what was lost, or why nothing was recorded.
 
-use super::Record;
-use super::process_reports::{Phase, ProcessReport};
+use super::RecordSettings;
+use super::process_reports::{ProcessReport, RecorderPhase};
 use crate::overhead::average;
-use crate::{Overhead, Recording};
+use crate::{Recording, RecordingOverhead};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Milliseconds, Percent, counted};
-use perf4sight_machine::foreground::{Asked, Ended};
-use perf4sight_report::{Rows, Table};
+use perf4sight_base::units::{Milliseconds, Percent, count_text};
+use perf4sight_machine::foreground::{EndReason, ForegroundEnd};
+use perf4sight_report::{Table, TableBuilder};
 use perf4sight_verb::{Context, Summary};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -19,25 +19,29 @@ const SIGNALLED: i32 = 128;
 /// Seconds of writing that are said to have made the command longer.
 const SLOW: f64 = 10.0;
 
-pub(super) struct Outcome<'a> {
-    pub settings: &'a Record,
-    pub ended: Ended,
+pub(super) struct RecordOutcome<'a> {
+    pub settings: &'a RecordSettings,
+    pub ended: ForegroundEnd,
     pub reports: Vec<ProcessReport>,
     pub recordings: Vec<Recording>,
     /// Whether the recorder's own folder was removed meanwhile.
     pub removed: bool,
 }
 
-impl Outcome<'_> {
+impl RecordOutcome<'_> {
     /// The summary of the run.
     ///
     /// # Errors
     /// Nothing was recorded, and the run was not interrupted.
     pub fn summary(&self, context: &mut Context) -> Result<Summary> {
         if self.recordings.is_empty() {
-            let interrupted = self.ended.asked == Some(Asked::Cancelled);
+            let interrupted = self.ended.asked == Some(EndReason::Cancelled);
             let headline = "interrupted; nothing was recorded".to_owned();
-            return if interrupted { Ok(Summary { headline, ..Summary::default() }) } else { Err(self.nothing()) };
+            return if interrupted {
+                Ok(Summary { headline, ..Summary::default() })
+            } else {
+                Err(self.nothing_recorded())
+            };
         }
         self.doubts().into_iter().for_each(|doubt| context.warn(doubt));
         let table = self.table();
@@ -72,9 +76,9 @@ impl Outcome<'_> {
     fn end(&self) -> String {
         let limit = humantime::format_duration(self.settings.time_limit.unwrap_or_default());
         match (self.ended.asked, self.ended.status.and_then(|status| status.signal()), self.exit_code()) {
-            (Some(Asked::TimeUp), _, _) => format!("was ended by the time limit of {limit}"),
-            (Some(Asked::Cancelled), _, _) => "was interrupted".to_owned(),
-            (Some(Asked::Done), _, _) => "was ended, for it did not end by itself".to_owned(),
+            (Some(EndReason::TimeUp), _, _) => format!("was ended by the time limit of {limit}"),
+            (Some(EndReason::Cancelled), _, _) => "was interrupted".to_owned(),
+            (Some(EndReason::Done), _, _) => "was ended, for it did not end by itself".to_owned(),
             (None, Some(signal), _) => format!("was killed by signal {signal}"),
             (None, None, Some(code)) => format!("ended with exit code {code}"),
             (None, None, None) => "ended".to_owned(),
@@ -94,7 +98,7 @@ impl Outcome<'_> {
             format!(
                 "rank {}: recorded {recorded} of {}, and timed {plain} without: the command {}",
                 one.rank,
-                counted(asked, "iteration"),
+                count_text(asked, "iteration"),
                 self.end()
             )
         });
@@ -113,7 +117,7 @@ impl Outcome<'_> {
         let unsure = self.recordings.iter().flat_map(unsure);
         let own = self.reports.iter().filter(|report| report.own_profiler > 0);
         let own = own.map(|report| {
-            let left = counted(report.own_profiler, "iteration");
+            let left = count_text(report.own_profiler, "iteration");
             format!("not counted, for the script's own profiler ran in them: {left}")
         });
         let slow = self.reports.iter().filter(|report| report.writing_seconds > SLOW);
@@ -123,7 +127,7 @@ impl Outcome<'_> {
                 report.writing_seconds
             )
         });
-        let cut = self.ended.asked == Some(Asked::TimeUp);
+        let cut = self.ended.asked == Some(EndReason::TimeUp);
         let limited = cut.then(|| format!("the command {}", self.end()));
         lost.chain(self.shared())
             .chain(self.without_ranks())
@@ -145,7 +149,7 @@ impl Outcome<'_> {
             format!(
                 "{processes} processes were recorded that have {} together: breakdown gives the further ones, whose files carry \
                  the process number, numbers behind the last rank",
-                counted(ranks.len() as u64, "rank")
+                count_text(ranks.len() as u64, "rank")
             )
         })
     }
@@ -163,17 +167,17 @@ impl Outcome<'_> {
     }
 
     fn table(&self) -> Table {
-        let overheads = self.recordings.iter().map(|one| (one, Overhead::of(one)));
+        let overheads = self.recordings.iter().map(|one| (one, RecordingOverhead::from_recording(one)));
         // Means over the iterations that the overhead was measured with, if it was.
-        let mean = |overhead: &Option<Overhead>, of: fn(&Overhead) -> f64, all: &[Vec<u64>]| {
+        let mean = |overhead: &Option<RecordingOverhead>, of: fn(&RecordingOverhead) -> f64, all: &[Vec<u64>]| {
             let mean = overhead.as_ref().map(of).or_else(|| average(&all.concat()));
             mean.map(|mean| Milliseconds(mean / 1e6))
         };
-        let percent = |overhead: &Option<Overhead>, of: fn(&Overhead) -> f64| {
+        let percent = |overhead: &Option<RecordingOverhead>, of: fn(&RecordingOverhead) -> f64| {
             overhead.as_ref().map(|overhead| Percent(overhead.percent(of(overhead))))
         };
         let title = format!("Iterations of {}", self.settings.command.join(" "));
-        Rows::new(title, overheads)
+        TableBuilder::new(title, overheads)
             .number("rank", "rank", |(one, _)| u64::from(one.rank))
             .text("iterations_are", "iterations are", |(one, _)| one.iterations_are.as_str())
             .number("recorded", "recorded", |(one, _)| count(&one.wall.recorded))
@@ -204,7 +208,7 @@ impl Outcome<'_> {
         format!("{} {noun}{ranks} {are} recorded in {out}{python}", iterations.join(" to "))
     }
 
-    fn nothing(&self) -> Error {
+    fn nothing_recorded(&self) -> Error {
         let sentence = |why: &str| format!("nothing was recorded: {why}; the command {}", self.end());
         let failed = |why: &str| match self.exit_code() {
             Some(code) => Error::command(code, sentence(why)),
@@ -222,20 +226,20 @@ impl Outcome<'_> {
             return if unwritten { self.unwritten(sentence(problem)) } else { failed(problem) };
         }
         if let Some(report) = self.reports.iter().find(|report| report.own_profiler > 0) {
-            let left = counted(report.own_profiler, "iteration");
+            let left = count_text(report.own_profiler, "iteration");
             return failed(&format!("left alone, for the script's own profiler ran in them: {left}"))
                 .help("the script has a trace already, or let it not use its profiler");
         }
         if let Some(begun) = self.reports.iter().find(|report| report.iterations_are.is_some()) {
             let error = failed(&Self::too_few(begun));
             // A killed process did not report its end.
-            let ended = begun.phase == Some(Phase::Finished);
-            if self.ended.asked == Some(Asked::TimeUp) {
+            let ended = begun.phase == Some(RecorderPhase::Finished);
+            if self.ended.asked == Some(EndReason::TimeUp) {
                 return error.help("allow more time (time_limit), or request fewer iterations or a shorter warm-up");
             }
             return if ended { error.help("request fewer iterations, or a shorter warm-up") } else { error };
         }
-        if self.ended.asked == Some(Asked::TimeUp) && !self.reports.is_empty() {
+        if self.ended.asked == Some(EndReason::TimeUp) && !self.reports.is_empty() {
             return failed("no iteration had ended by then, nor perhaps had PyTorch been imported").help(
                 "allow more time (time_limit); where iterations take no more than it, mark them (docs/recording.md)",
             );
@@ -298,7 +302,7 @@ fn count(periods: &[Vec<u64>]) -> u64 {
 
 /// Reasons to doubt the measured overhead of a recording.
 fn unsure(one: &Recording) -> Vec<String> {
-    let Some(overhead) = Overhead::of(one) else { return Vec::new() };
+    let Some(overhead) = RecordingOverhead::from_recording(one) else { return Vec::new() };
     let contradiction = overhead.contradiction().map(|why| format!("what recording costs is not known: {why}"));
     overhead.doubts.into_iter().chain(contradiction).map(|doubt| format!("rank {}: {doubt}", one.rank)).collect()
 }
@@ -309,14 +313,14 @@ mod tests {
     use std::path::PathBuf;
     use std::process::ExitStatus;
 
-    fn outcome(settings: &Record, reports: Vec<ProcessReport>, status: i32) -> Outcome<'_> {
+    fn outcome(settings: &RecordSettings, reports: Vec<ProcessReport>, status: i32) -> RecordOutcome<'_> {
         // As wait(2) gives it: the exit code in the second byte.
-        let ended = Ended { status: Some(ExitStatus::from_raw(status << 8)), asked: None };
-        Outcome { settings, ended, reports, recordings: Vec::new(), removed: false }
+        let ended = ForegroundEnd { status: Some(ExitStatus::from_raw(status << 8)), asked: None };
+        RecordOutcome { settings, ended, reports, recordings: Vec::new(), removed: false }
     }
 
-    fn settings() -> Record {
-        Record {
+    fn settings() -> RecordSettings {
+        RecordSettings {
             command: vec!["true".to_owned()],
             iterations: 20,
             warm_up: 5,

@@ -2,16 +2,16 @@
 
 use crate::doubts;
 use crate::long_iterations::LongIterations;
-use crate::ordinary::Ordinary;
-use crate::recording::{Recording, Times};
+use crate::ordinary::OrdinaryIterations;
+use crate::recording::{PeriodTimes, Recording};
 use crate::warm_up::WarmUp;
 use perf4sight_base::stats::mean;
-use perf4sight_base::summary::{MISSES, Summary, quantile};
+use perf4sight_base::summary::{MISSES, ValueSummary, quantile};
 use std::iter;
 
 /// The overhead of recording per iteration of a script.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Overhead {
+pub struct RecordingOverhead {
     /// Mean nanoseconds of an iteration without the profiler, by wall-clock time.
     pub plain: f64,
     /// Mean nanoseconds of an iteration with the profiler, by wall-clock time.
@@ -19,20 +19,20 @@ pub struct Overhead {
     /// Times of all iterations without the profiler, by wall-clock time, including those excluded from the other
     /// numbers.
     pub measured: WithoutRecording,
-    /// Nanoseconds that recording adds, by [`Overhead::clock`].
+    /// Nanoseconds that recording adds, by [`RecordingOverhead::clock`].
     pub added: f64,
-    /// The 95 % confidence interval of [`Overhead::added`].
+    /// The 95 % confidence interval of [`RecordingOverhead::added`].
     pub interval: [f64; 2],
     /// The clock that `added` is measured with.
-    pub clock: Clock,
-    /// Mean nanoseconds of an iteration without and with the profiler, by [`Overhead::clock`].
+    pub clock: OverheadClock,
+    /// Mean nanoseconds of an iteration without and with the profiler, by [`RecordingOverhead::clock`].
     pub by_clock: [f64; 2],
     /// For a script that waits, nanoseconds of processor time that recording adds: what works takes no longer than that. None for
     /// other scripts, or if processor time was not measured.
-    pub work: Option<Work>,
+    pub work: Option<ProcessorWork>,
     /// Calibration error: one half of the plain iterations gives the correction, which is applied to the recorded
     /// iterations and compared with the mean of the other half, in percent; the larger of both directions. If recorded
-    /// and plain iterations [contradict each other](Overhead::contradiction), the difference without a correction. None
+    /// and plain iterations [contradict each other](RecordingOverhead::contradiction), the difference without a correction. None
     /// if there are too few iterations.
     pub off: Option<f64>,
     /// Whether each recorded iteration counts for these numbers: all do except the warm-up and those that took much
@@ -49,7 +49,7 @@ pub struct Overhead {
 
 /// The processor time that recording adds to an iteration, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Work {
+pub struct ProcessorWork {
     /// The most likely value.
     pub added: f64,
     /// Its 95 % confidence interval.
@@ -63,7 +63,7 @@ pub struct WithoutRecording {
     pub mean: f64,
     /// The 95 % confidence interval of the mean over many more iterations. It covers the uncertainty of the overhead
     /// and of the frequency of long iterations, and includes the interval of the iterations measured without recording
-    /// if that differs; none if the overhead is unknown ([`crate::Overhead::either_way`]).
+    /// if that differs; none if the overhead is unknown ([`crate::RecordingOverhead::either_way`]).
     pub interval: Option<[f64; 2]>,
 }
 
@@ -79,14 +79,14 @@ impl WithoutRecording {
     }
 
     /// A mean and its confidence interval, which is given relative to it.
-    pub fn around(mean: f64, either_way: Option<[f64; 2]>) -> Self {
+    pub fn from_mean(mean: f64, either_way: Option<[f64; 2]>) -> Self {
         WithoutRecording { mean, interval: either_way.map(|ends| ends.map(|end| (mean + end).max(0.0))) }
     }
 }
 
 /// The clock that times are measured with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clock {
+pub enum OverheadClock {
     /// Time that passed, also while other programs ran.
     Wall,
     /// Processor time of the process. If a script keeps one processor busy, this equals the time of its iterations
@@ -109,43 +109,43 @@ const PERIODS: usize = 3;
 /// `(1 + 1) / n` times that of a period; independent differences, with `1 + 1/2`, would give a smaller one.
 const SHARED: f64 = 4.0 / 3.0;
 
-impl Overhead {
+impl RecordingOverhead {
     /// The overhead measured by a recording; none if it has no iterations with the profiler, or none without. Recorded
     /// [warm-up](WarmUp) iterations are left out, as they are from the results.
-    pub fn of(recording: &Recording) -> Option<Self> {
+    pub fn from_recording(recording: &Recording) -> Option<Self> {
         let durations: Vec<i64> = recording.wall.recorded.iter().flatten().map(|&time| time.cast_signed()).collect();
-        let warm_up = WarmUp::of(&durations).iterations;
-        let recording = &recording.behind(warm_up);
-        let ordinary = Ordinary::of(&recording.wall);
-        let times = ordinary.among(&recording.wall);
-        let wall = Added::of(&times).filter(|wall| wall.plain > 0.0)?;
-        let by_processor = |processor: &Times| {
-            let times = ordinary.among(processor);
-            let added = Added::of(&times).filter(|added| added.plain > 0.0 && added.recorded > 0.0)?;
+        let warm_up = WarmUp::find(&durations).iterations;
+        let recording = &recording.after_warm_up(warm_up);
+        let ordinary = OrdinaryIterations::find(&recording.wall);
+        let times = ordinary.select(&recording.wall);
+        let wall = AddedOverhead::estimate(&times).filter(|wall| wall.plain > 0.0)?;
+        let by_processor = |processor: &PeriodTimes| {
+            let times = ordinary.select(processor);
+            let added = AddedOverhead::estimate(&times).filter(|added| added.plain > 0.0 && added.recorded > 0.0)?;
             Some((times, added))
         };
         let processor = recording.processor.as_ref().and_then(by_processor);
         let (clock, by_clock, added) = match &processor {
             Some((own, added)) if busy(&times, own).is_some_and(|busy| ONE_PROCESSOR.contains(&busy)) => {
-                (Clock::Processor, own, added)
+                (OverheadClock::Processor, own, added)
             }
-            Some(_) | None => (Clock::Wall, &times, &wall),
+            Some(_) | None => (OverheadClock::Wall, &times, &wall),
         };
         let clocks = processor.as_ref().filter(|(_, processor)| doubts::clocks_differ(&wall, processor, clock));
         let interval = match clocks {
-            Some((_, processor)) if clock == Clock::Wall => both(wall.interval, processor.interval),
+            Some((_, processor)) if clock == OverheadClock::Wall => both(wall.interval, processor.interval),
             Some(_) | None => added.interval,
         };
         let waiting =
             processor.as_ref().filter(|(own, _)| busy(&times, own).is_some_and(|busy| busy < ONE_PROCESSOR.start));
-        let long = LongIterations::of(&recording.wall, &ordinary);
+        let long = LongIterations::find(&recording.wall, &ordinary);
         let doubts = [
             long.filter(doubts::weighs).map(|long| long.warning()),
             clocks.map(|(_, processor)| doubts::clocks(&wall, processor, clock)),
             added.ends.and_then(doubts::speed),
-            recording.faults.as_ref().and_then(|faults| doubts::memory(&ordinary.among(faults), wall.plain)),
+            recording.faults.as_ref().and_then(|faults| doubts::memory(&ordinary.select(faults), wall.plain)),
         ];
-        let mut overhead = Overhead {
+        let mut overhead = RecordingOverhead {
             plain: wall.plain,
             recorded: wall.recorded,
             measured: measured(&recording.wall.plain)?,
@@ -153,7 +153,7 @@ impl Overhead {
             interval,
             clock,
             by_clock: [added.plain, added.recorded],
-            work: waiting.map(|(_, added)| Work { added: added.mean, interval: added.interval }),
+            work: waiting.map(|(_, added)| ProcessorWork { added: added.mean, interval: added.interval }),
             off: None,
             varies: varies(&times),
             ordinary: iter::repeat_n(false, warm_up).chain(ordinary.recorded.concat()).collect(),
@@ -161,9 +161,12 @@ impl Overhead {
             doubts: doubts.into_iter().flatten().collect(),
         };
         let together = overhead.contradiction().is_none();
-        overhead.off = if together { off(&times, by_clock) } else { Some(overhead.percent_off(overhead.recorded)) };
-        let unsure =
-            [doubts::cost(&overhead).filter(|_| together), overhead.off.and_then(|off| doubts::off(off, together))];
+        overhead.off =
+            if together { calibration_error(&times, by_clock) } else { Some(overhead.percent_off(overhead.recorded)) };
+        let unsure = [
+            doubts::cost(&overhead).filter(|_| together),
+            overhead.off.and_then(|off| doubts::correction_doubt(off, together)),
+        ];
         overhead.doubts.extend(unsure.into_iter().flatten());
         Some(overhead)
     }
@@ -185,40 +188,40 @@ impl Overhead {
 
     /// Nanoseconds of wall-clock time to subtract from the mean recorded iteration: the most likely overhead, or 0 if
     /// that is negative, because recording makes no script faster.
-    pub fn taken(&self) -> f64 {
+    pub fn subtracted(&self) -> f64 {
         if self.contradiction().is_some() { 0.0 } else { self.on_the_wall(self.added.max(0.0)) }
     }
 
-    /// The part of [`Overhead::taken`] that is work, and its 95 % confidence interval: all of it, except for a script that waits,
+    /// The part of [`RecordingOverhead::subtracted`] that is work, and its 95 % confidence interval: all of it, except for a script that waits,
     /// where it is at most the processor time that recording adds. The rest is waiting.
     pub fn worked(&self) -> (f64, [f64; 2]) {
-        let taken = self.taken();
+        let taken = self.subtracted();
         match self.work {
             Some(work) => (taken.min(work.added.max(0.0)), work.interval.map(|end| end.max(0.0))),
             None => (taken, self.interval.map(|end| self.on_the_wall(end.max(0.0)))),
         }
     }
 
-    /// Converts nanoseconds of a recorded iteration from [`Overhead::clock`] to wall-clock time. Other programs that
+    /// Converts nanoseconds of a recorded iteration from [`RecordingOverhead::clock`] to wall-clock time. Other programs that
     /// use the processor stretch the overhead like the rest of the iteration.
     fn on_the_wall(&self, nanoseconds: f64) -> f64 {
         match self.clock {
-            Clock::Wall => nanoseconds,
-            Clock::Processor => nanoseconds * self.recorded / self.by_clock[1],
+            OverheadClock::Wall => nanoseconds,
+            OverheadClock::Processor => nanoseconds * self.recorded / self.by_clock[1],
         }
     }
 
     /// The 95 % confidence interval of a corrected iteration, in nanoseconds relative to it. It follows from the
     /// interval of the overhead, and a corrected iteration is at most as long as recorded. None if the overhead is
     /// certainly negative, which has another cause. It does not cover how often long iterations occur
-    /// ([`Overhead::long`]).
+    /// ([`RecordingOverhead::long`]).
     pub fn either_way(&self) -> Option<[f64; 2]> {
         let [low, high] = self.interval.map(|nanoseconds| self.on_the_wall(nanoseconds.max(0.0)));
         let possible = self.interval[1] >= 0.0 && self.contradiction().is_none();
-        possible.then(|| [self.taken() - high, self.taken() - low])
+        possible.then(|| [self.subtracted() - high, self.subtracted() - low])
     }
 
-    /// Nanoseconds by [`Overhead::clock`] as percent of a plain iteration by the same clock.
+    /// Nanoseconds by [`RecordingOverhead::clock`] as percent of a plain iteration by the same clock.
     pub fn percent(&self, nanoseconds: f64) -> f64 {
         100.0 * nanoseconds / self.by_clock[0]
     }
@@ -230,7 +233,7 @@ impl Overhead {
     }
 }
 
-pub(crate) struct Added {
+pub(crate) struct AddedOverhead {
     pub plain: f64,
     pub recorded: f64,
     pub mean: f64,
@@ -239,31 +242,38 @@ pub(crate) struct Added {
     ends: Option<[f64; 2]>,
 }
 
-impl Added {
-    fn of(times: &Times) -> Option<Self> {
+impl AddedOverhead {
+    fn estimate(times: &PeriodTimes) -> Option<Self> {
         let periods: Vec<[f64; 2]> = (0..times.recorded.len()).filter_map(|at| period(times, at)).collect();
-        let added = Summary::of(&periods.iter().map(|[plain, recorded]| recorded - plain).collect::<Vec<_>>())?;
+        let added =
+            ValueSummary::compute(&periods.iter().map(|[plain, recorded]| recorded - plain).collect::<Vec<_>>())?;
         let [plain, recorded] = [0, 1].map(|side| mean(&periods.iter().map(|period| period[side]).collect::<Vec<_>>()));
-        let among = among(&added);
+        let among = half_width(&added);
         let ends = ends(times).filter(|_| among.is_none());
         // The speed may change at any moment between two plain periods, so the recorded period between them may be as
         // fast as either.
         let unsure =
             among.unwrap_or_else(|| scatter(times) + ends.map_or(0.0, |[first, last]| (last - first).abs()) / 2.0);
-        Some(Added { plain, recorded, mean: added.mean, interval: [added.mean - unsure, added.mean + unsure], ends })
+        Some(AddedOverhead {
+            plain,
+            recorded,
+            mean: added.mean,
+            interval: [added.mean - unsure, added.mean + unsure],
+            ends,
+        })
     }
 }
 
 /// Half-width of the confidence interval of the mean difference between periods, assuming independent periods; none if
 /// there are too few.
-fn among(differences: &Summary) -> Option<f64> {
+fn half_width(differences: &ValueSummary) -> Option<f64> {
     let count = differences.count as f64;
     let enough = differences.spread.filter(|_| differences.count >= PERIODS)?;
     Some(quantile(count - 1.0, MISSES)? * enough * (SHARED / count).sqrt())
 }
 
 /// The mean of the plain periods next to a recorded period, and the mean of that period; none if either is missing.
-fn period(times: &Times, at: usize) -> Option<[f64; 2]> {
+fn period(times: &PeriodTimes, at: usize) -> Option<[f64; 2]> {
     let recorded = average(times.recorded.get(at)?)?;
     let around: Vec<f64> = times.plain.iter().skip(at).take(2).filter_map(|plain| average(plain)).collect();
     (!around.is_empty()).then(|| [mean(&around), recorded])
@@ -277,7 +287,7 @@ fn floats<'a>(times: impl IntoIterator<Item = &'a u64>) -> Vec<f64> {
     times.into_iter().map(|&time| time as f64).collect()
 }
 
-fn ends(times: &Times) -> Option<[f64; 2]> {
+fn ends(times: &PeriodTimes) -> Option<[f64; 2]> {
     let means: Vec<f64> = times.plain.iter().filter_map(|plain| average(plain)).collect();
     match means.as_slice() {
         [first, .., last] => Some([*first, *last]),
@@ -286,11 +296,11 @@ fn ends(times: &Times) -> Option<[f64; 2]> {
 }
 
 /// Half-width of the confidence interval of the difference, assuming that the iterations of a period are independent.
-fn scatter(times: &Times) -> f64 {
+fn scatter(times: &PeriodTimes) -> f64 {
     let half = |period: &Vec<u64>| {
         // A single value has no spread: its error may be as large as the value.
-        let half = |summary: Summary| summary.interval.map_or(summary.mean, |[low, high]| (high - low) / 2.0);
-        Summary::of(&floats(period)).map(half)
+        let half = |summary: ValueSummary| summary.interval.map_or(summary.mean, |[low, high]| (high - low) / 2.0);
+        ValueSummary::compute(&floats(period)).map(half)
     };
     let of_mean = |periods: &[Vec<u64>]| {
         let halves: Vec<f64> = periods.iter().filter_map(half).collect();
@@ -299,7 +309,7 @@ fn scatter(times: &Times) -> f64 {
     of_mean(&times.plain).hypot(of_mean(&times.recorded))
 }
 
-fn varies(times: &Times) -> Option<[f64; 2]> {
+fn varies(times: &PeriodTimes) -> Option<[f64; 2]> {
     let plain = floats(times.plain.iter().flatten());
     let (least, most) = (plain.iter().copied().reduce(f64::min)?, plain.iter().copied().reduce(f64::max)?);
     let between = floats(times.recorded.iter().flatten()).into_iter().any(|time| (least..=most).contains(&time));
@@ -307,7 +317,7 @@ fn varies(times: &Times) -> Option<[f64; 2]> {
 }
 
 /// The number of processors that a script keeps busy.
-fn busy(wall: &Times, processor: &Times) -> Option<f64> {
+fn busy(wall: &PeriodTimes, processor: &PeriodTimes) -> Option<f64> {
     let share = |(wall, processor): (&Vec<u64>, &Vec<u64>)| {
         let [wall, processor] = [wall, processor].map(|times| floats(times).iter().sum::<f64>());
         (wall > 0.0).then(|| processor / wall)
@@ -318,9 +328,9 @@ fn busy(wall: &Times, processor: &Times) -> Option<f64> {
 }
 
 /// The larger error, in percent, of calibrating with one half of the plain iterations and testing on the other.
-fn off(wall: &Times, by_clock: &Times) -> Option<f64> {
-    let recorded = Summary::of(&floats(wall.recorded.iter().flatten()))?.mean;
-    let with_profiler = Summary::of(&floats(by_clock.recorded.iter().flatten()))?.mean;
+fn calibration_error(wall: &PeriodTimes, by_clock: &PeriodTimes) -> Option<f64> {
+    let recorded = ValueSummary::compute(&floats(wall.recorded.iter().flatten()))?.mean;
+    let with_profiler = ValueSummary::compute(&floats(by_clock.recorded.iter().flatten()))?.mean;
     let (calibrations, truths) = (halves(by_clock)?, halves(wall)?);
     // The share of recording in a recorded iteration, by the calibration's clock.
     let share = |calibration: f64| (1.0 - calibration / with_profiler).max(0.0);
@@ -331,7 +341,7 @@ fn off(wall: &Times, by_clock: &Times) -> Option<f64> {
 
 /// The means of two halves of the plain iterations with the same average moment: alternating periods, or with two
 /// periods, the iterations next to the recorded ones and those further away.
-fn halves(times: &Times) -> Option<[f64; 2]> {
+fn halves(times: &PeriodTimes) -> Option<[f64; 2]> {
     let [first, second]: [Vec<&[u64]>; 2] = match times.plain.as_slice() {
         [before, after] => {
             let (far_before, near_before) = before.split_at(before.len() / 2);
@@ -358,9 +368,9 @@ pub fn both([low, high]: [f64; 2], [other_low, other_high]: [f64; 2]) -> [f64; 2
 /// The mean of all plain iterations and its 95 % confidence interval: from the spread between periods (Student's t), or
 /// between iterations if there are too few periods.
 fn measured(periods: &[Vec<u64>]) -> Option<WithoutRecording> {
-    let of_all = Summary::of(&floats(periods.iter().flatten()))?;
+    let of_all = ValueSummary::compute(&floats(periods.iter().flatten()))?;
     let means: Vec<f64> = periods.iter().filter_map(|period| average(period)).collect();
-    let between = Summary::of(&means).filter(|between| between.count >= PERIODS);
+    let between = ValueSummary::compute(&means).filter(|between| between.count >= PERIODS);
     let half = between.and_then(|between| {
         let count = between.count as f64;
         Some(quantile(count - 1.0, MISSES)? * between.spread? / count.sqrt())

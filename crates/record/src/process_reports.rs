@@ -20,7 +20,7 @@ pub(super) struct ProcessReport {
     pub torch: Option<String>,
     /// The calls or marks that delimit iterations; none if no iteration was seen.
     pub iterations_are: Option<String>,
-    pub phase: Option<Phase>,
+    pub phase: Option<RecorderPhase>,
     /// The number of iterations left before the first that counts.
     pub to_go: u64,
     /// The number of iterations that were timed or recorded.
@@ -45,7 +45,7 @@ pub(super) struct ProcessReport {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Phase {
+pub(super) enum RecorderPhase {
     WarmUp,
     Iterations,
     Writing,

@@ -30,11 +30,11 @@ const FILES: [(&str, &str); 16] = [
 const ROOM: usize = 64 << 10;
 
 /// The recorder's files and the reports of the processes; the folder is removed on drop.
-pub struct Python {
+pub struct RecorderFolder {
     folder: TemporaryFolder,
 }
 
-impl Python {
+impl RecorderFolder {
     /// Writes the files into a new folder in `parent`.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Python {
             atomic_write::save(&folder.path().join("python").join(name), text)?;
         }
         atomic_write::save(&folder.path().join("reports").join("room"), " ".repeat(ROOM))?;
-        Ok(Python { folder })
+        Ok(RecorderFolder { folder })
     }
 
     /// The folder for `PYTHONPATH`.

@@ -2,7 +2,7 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_traces::recording_of;
 use serde::Deserialize;
 use std::fs;
@@ -24,7 +24,7 @@ const OWN_WORDS: [&str; 2] = ["\"iterations_are\"", "\"recorded\""];
 /// The part that shows whether the rest can be read.
 #[derive(Deserialize)]
 #[serde(expecting = "an object with a format")]
-struct Head {
+struct RecordingHeader {
     format: u32,
 }
 
@@ -63,33 +63,33 @@ pub struct Recording {
     pub calls: Option<bool>,
     /// Wall-clock times of the iterations.
     #[serde(flatten)]
-    pub wall: Times,
+    pub wall: PeriodTimes,
     /// Processor time of the same iterations, all threads of the process together; the first recordings lack it.
     #[serde(default)]
-    pub processor: Option<Times>,
+    pub processor: Option<PeriodTimes>,
     /// Nanoseconds in which the thread that marks the iterations was ready to run but had no processor; older
     /// recordings lack it.
     #[serde(default)]
-    pub delayed: Option<Times>,
+    pub delayed: Option<PeriodTimes>,
     /// Processor time of the thread that marks the iterations, in nanoseconds; older recordings lack it.
     #[serde(default)]
-    pub thread: Option<Times>,
+    pub thread: Option<PeriodTimes>,
     /// The number of other threads of the process that run Python; older recordings lack it.
     #[serde(default)]
     pub python_threads: Option<u64>,
     /// Who else had the processors; older recordings lack it.
     #[serde(default)]
-    pub rivals: Rivals,
+    pub rivals: ProcessorRivals,
     /// The number of memory pages newly allocated by the system (page faults) per iteration; the first recordings lack
     /// it.
     #[serde(default)]
-    pub faults: Option<Times>,
+    pub faults: Option<PeriodTimes>,
 }
 
 /// Who else had the processors from the first counted iteration until the last period ended, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, expecting = "an object")]
-pub struct Rivals {
+pub struct ProcessorRivals {
     /// The time of the clock.
     pub wall: Option<u64>,
     /// Processor time of child processes, such as a loader's.
@@ -105,7 +105,7 @@ fn one() -> u32 {
 /// One number per iteration, grouped by periods that alternate: nanoseconds, or a number of memory pages.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(from = "StoredTimes")]
-pub struct Times {
+pub struct PeriodTimes {
     /// Without the profiler: one period before each recorded period, and one after the last; fewer if the script ends
     /// early.
     pub plain: Vec<Vec<u64>>,
@@ -125,27 +125,27 @@ enum StoredTimes {
     Once { plain_before: Vec<u64>, recorded: Vec<u64>, plain_after: Vec<u64> },
 }
 
-impl From<StoredTimes> for Times {
+impl From<StoredTimes> for PeriodTimes {
     fn from(stored: StoredTimes) -> Self {
         match stored {
-            StoredTimes::ByTurns { plain, recorded } => Times { plain, recorded },
+            StoredTimes::ByTurns { plain, recorded } => PeriodTimes { plain, recorded },
             StoredTimes::Once { plain_before, recorded, plain_after } => {
-                Times { plain: vec![plain_before, plain_after], recorded: vec![recorded] }
+                PeriodTimes { plain: vec![plain_before, plain_after], recorded: vec![recorded] }
             }
         }
     }
 }
 
-impl Times {
+impl PeriodTimes {
     /// Skips this many recorded iterations at the beginning. A period without any left stays in the list, empty.
-    fn behind(&self, warm_up: usize) -> Self {
+    fn after_warm_up(&self, warm_up: usize) -> Self {
         let mut left = warm_up;
         let rest = |period: &Vec<u64>| {
             let skipped = left.min(period.len());
             left -= skipped;
             period[skipped..].to_vec()
         };
-        Times { plain: self.plain.clone(), recorded: self.recorded.iter().map(rest).collect() }
+        PeriodTimes { plain: self.plain.clone(), recorded: self.recorded.iter().map(rest).collect() }
     }
 
     fn all(&self) -> impl Iterator<Item = u64> {
@@ -163,7 +163,8 @@ impl Recording {
         let mut bytes = Vec::new();
         let most = input_file::open(file, doing)?.take(LARGEST + 1).read_to_end(&mut bytes);
         most.map_err(|cause| Error::io(file, doing, &cause))?;
-        Self::of(&input_file::decoded(bytes, file, doing)?).map_err(|error| error.file(file).help("record again"))
+        Self::parse(&input_file::decode_text(bytes, file, doing)?)
+            .map_err(|error| error.file(file).help("record again"))
     }
 
     /// Whether a recorder wrote this file, which may be damaged or of a newer format.
@@ -174,13 +175,13 @@ impl Recording {
         read.is_ok() && text.starts_with('{') && OWN_WORDS.iter().all(|word| text.contains(word))
     }
 
-    fn of(text: &str) -> Result<Self> {
+    fn parse(text: &str) -> Result<Self> {
         if text.len() as u64 > LARGEST {
             return Err(Error::input("is not a recording: it is too large").expected("64 MiB at most"));
         }
         let unknown = |cause: serde_json::Error| Error::input(format!("is not a recording: {cause}"));
         // Nothing else is known about a newer format, not even whether it has the same fields.
-        let Head { format } = serde_json::from_str(text).map_err(unknown)?;
+        let RecordingHeader { format } = serde_json::from_str(text).map_err(unknown)?;
         if !(1..=FORMAT).contains(&format) {
             return Err(Error::input(format!("has format {format}")).expected(format!("format 1 to {FORMAT}")));
         }
@@ -190,10 +191,10 @@ impl Recording {
     }
 
     /// Skips this many recorded iterations at the beginning.
-    pub(crate) fn behind(&self, warm_up: usize) -> Self {
-        let rest = |times: &Option<Times>| times.as_ref().map(|times| times.behind(warm_up));
+    pub(crate) fn after_warm_up(&self, warm_up: usize) -> Self {
+        let rest = |times: &Option<PeriodTimes>| times.as_ref().map(|times| times.after_warm_up(warm_up));
         Recording {
-            wall: self.wall.behind(warm_up),
+            wall: self.wall.after_warm_up(warm_up),
             processor: rest(&self.processor),
             faults: rest(&self.faults),
             ..self.clone()
@@ -203,7 +204,7 @@ impl Recording {
     fn check(&self) -> Result<()> {
         let all = [&self.processor, &self.delayed, &self.faults, &self.thread].map(Option::as_ref);
         let all = [Some(&self.wall)].into_iter().chain(all);
-        if let Some(time) = all.flatten().flat_map(Times::all).find(|time| *time > LONGEST) {
+        if let Some(time) = all.flatten().flat_map(PeriodTimes::all).find(|time| *time > LONGEST) {
             return Err(Error::input(format!("has an iteration of {time} ns")).expected("a week at most"));
         }
         if self.wall.all().any(|time| time == 0) {
@@ -223,7 +224,7 @@ impl Recording {
     /// The versions and threads that the script ran with, if known: `PyTorch 2.11.0 on 4 threads`.
     pub fn origin(&self) -> Option<String> {
         let threads =
-            self.threads.map_or(String::new(), |threads| format!(" on {}", counted(threads.into(), "thread")));
+            self.threads.map_or(String::new(), |threads| format!(" on {}", count_text(threads.into(), "thread")));
         Some(format!("PyTorch {}{threads}", self.torch.as_ref()?))
     }
 

@@ -1,6 +1,6 @@
 //! The settings of `[record]` and `perf4sight record`.
 
-use perf4sight_verb::config::{Setting, Table, flag, integer, path, text, time};
+use perf4sight_verb::config::{Setting, SettingTable, flag, integer, path, text, time};
 
 /// The training script, as the words of a command.
 pub const COMMAND: Setting = text("command").command()
@@ -9,10 +9,10 @@ pub const COMMAND: Setting = text("command").command()
 /// How it is recorded.
 pub const HOW: [Setting; 5] = [
     integer("iterations", 1, 100_000)
-        .or("20")
+        .or_default("20")
         .value("N")
         .help("Number of iterations to record. As many more are timed without recording."),
-    integer("warm_up", 0, 100_000).or("5").value("N").help("Number of warm-up iterations, which are not counted."),
+    integer("warm_up", 0, 100_000).or_default("5").value("N").help("Number of warm-up iterations, which are not counted."),
     flag("stacks").help(
         "Record Python functions too. Without them, the share of Python is unknown; with them, recording slows the script down more.",
     ),
@@ -20,7 +20,7 @@ pub const HOW: [Setting; 5] = [
     flag("overwrite").help("Replace a recording in the folder."),
 ];
 
-pub(super) const TABLE: Table = Table {
+pub(super) const TABLE: SettingTable = SettingTable {
     section: "record",
     about: "runs a training script, records some of its iterations and times as many without recording",
     groups: &[&[
@@ -29,7 +29,7 @@ pub(super) const TABLE: Table = Table {
         HOW[1],
         HOW[2],
         path("out")
-            .or("recording")
+            .or_default("recording")
             .value("DIR")
             .help("Folder for the traces and times. Nothing is written anywhere else."),
         HOW[3],

@@ -23,7 +23,7 @@ const SHARE: f64 = 0.1;
 impl WarmUp {
     /// Finds the warm-up in durations in nanoseconds: leading iterations, at most half of all, that exceed the later
     /// half's median by five standard deviations (estimated from the median deviation) and by a tenth.
-    pub fn of(durations: &[i64]) -> Self {
+    pub fn find(durations: &[i64]) -> Self {
         if durations.len() < FEWEST {
             return WarmUp { iterations: 0, limit: None };
         }
@@ -39,11 +39,11 @@ impl WarmUp {
 /// median, and at least a tenth above it.
 pub(crate) fn limit(times: &[f64]) -> f64 {
     let middle = median(times);
-    beyond(middle, median(&times.iter().map(|time| (time - middle).abs()).collect::<Vec<f64>>()))
+    warm_up_limit(middle, median(&times.iter().map(|time| (time - middle).abs()).collect::<Vec<f64>>()))
 }
 
 /// The same limit from the median and the median deviation.
-pub(crate) fn beyond(middle: f64, deviation: f64) -> f64 {
+pub(crate) fn warm_up_limit(middle: f64, deviation: f64) -> f64 {
     middle + (DEVIATIONS * deviation).max(SHARE * middle)
 }
 
@@ -55,11 +55,11 @@ mod tests {
     /// larger: 110.
     #[test]
     fn long_first_iterations_are_left_out_and_no_others() {
-        assert_eq!(WarmUp::of(&[500, 120, 101, 100, 101, 100]).iterations, 2);
-        assert!((WarmUp::of(&[500, 120, 101, 100, 101, 100]).limit.unwrap() - 110.0).abs() < 1e-9);
-        assert_eq!(WarmUp::of(&[100, 500, 100, 100, 100, 100]).iterations, 0);
-        assert_eq!(WarmUp::of(&[500, 400, 300, 100, 100, 100]).iterations, 3);
-        assert_eq!(WarmUp::of(&[500, 100, 100]), WarmUp { iterations: 0, limit: None });
-        assert_eq!(WarmUp::of(&[]).iterations, 0);
+        assert_eq!(WarmUp::find(&[500, 120, 101, 100, 101, 100]).iterations, 2);
+        assert!((WarmUp::find(&[500, 120, 101, 100, 101, 100]).limit.unwrap() - 110.0).abs() < 1e-9);
+        assert_eq!(WarmUp::find(&[100, 500, 100, 100, 100, 100]).iterations, 0);
+        assert_eq!(WarmUp::find(&[500, 400, 300, 100, 100, 100]).iterations, 3);
+        assert_eq!(WarmUp::find(&[500, 100, 100]), WarmUp { iterations: 0, limit: None });
+        assert_eq!(WarmUp::find(&[]).iterations, 0);
     }
 }

@@ -1,7 +1,7 @@
 //! Watches the reports of running processes: shows their progress and detects when the recording is finished.
 
-use super::process_reports::{self, Phase, ProcessReport};
-use perf4sight_base::units::counted;
+use super::process_reports::{self, ProcessReport, RecorderPhase};
+use perf4sight_base::units::count_text;
 use perf4sight_verb::Context;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -17,21 +17,21 @@ const WRITES: Duration = Duration::from_secs(3);
 /// How long a script may continue after the recorder requested its end, for example to save its model.
 const LINGER: Duration = Duration::from_secs(10);
 
-pub(super) struct Watcher<'a> {
+pub(super) struct RecordingWatcher<'a> {
     folder: PathBuf,
     context: &'a Context,
     begun: SystemTime,
     looked: SystemTime,
-    shown: Option<(Phase, SystemTime)>,
+    shown: Option<(RecorderPhase, SystemTime)>,
     /// Since when a trace is written.
     writes: Option<SystemTime>,
     finished: Option<SystemTime>,
 }
 
-impl<'a> Watcher<'a> {
+impl<'a> RecordingWatcher<'a> {
     pub fn new(folder: PathBuf, context: &'a Context) -> Self {
         let now = context.now();
-        Watcher { folder, context, begun: now, looked: now, shown: None, writes: None, finished: None }
+        RecordingWatcher { folder, context, begun: now, looked: now, shown: None, writes: None, finished: None }
     }
 
     /// Whether all recordings have been finished for [`LINGER`] while the command still runs.
@@ -42,8 +42,9 @@ impl<'a> Watcher<'a> {
         }
         self.looked = now;
         let reports = process_reports::read(&self.folder);
-        let phases: Vec<(Phase, &ProcessReport)> = reports.iter().filter_map(|one| Some((one.phase?, one))).collect();
-        match phases.iter().find(|(phase, _)| *phase != Phase::Finished) {
+        let phases: Vec<(RecorderPhase, &ProcessReport)> =
+            reports.iter().filter_map(|one| Some((one.phase?, one))).collect();
+        match phases.iter().find(|(phase, _)| *phase != RecorderPhase::Finished) {
             Some((phase, report)) => self.show(*phase, report, now),
             None if phases.is_empty() => {}
             None => return since(*self.finished.get_or_insert(now), now) >= LINGER,
@@ -52,11 +53,11 @@ impl<'a> Watcher<'a> {
         false
     }
 
-    fn show(&mut self, phase: Phase, report: &ProcessReport, now: SystemTime) {
+    fn show(&mut self, phase: RecorderPhase, report: &ProcessReport, now: SystemTime) {
         match phase {
-            Phase::Writing if since(*self.writes.get_or_insert(now), now) < WRITES => return,
-            Phase::Writing => {}
-            Phase::WarmUp | Phase::Iterations | Phase::Finished => self.writes = None,
+            RecorderPhase::Writing if since(*self.writes.get_or_insert(now), now) < WRITES => return,
+            RecorderPhase::Writing => {}
+            RecorderPhase::WarmUp | RecorderPhase::Iterations | RecorderPhase::Finished => self.writes = None,
         }
         let fresh = self.shown.is_none_or(|(shown, at)| shown != phase || since(at, now) >= AGAIN);
         if fresh && since(self.begun, now) >= SILENCE {
@@ -71,16 +72,16 @@ fn since(then: SystemTime, now: SystemTime) -> Duration {
     now.duration_since(then).unwrap_or_default()
 }
 
-fn sentence(phase: Phase, report: &ProcessReport) -> String {
+fn sentence(phase: RecorderPhase, report: &ProcessReport) -> String {
     match phase {
-        Phase::WarmUp => format!("record: warming up, {} to go", counted(report.to_go, "iteration")),
-        Phase::Iterations => {
-            format!("record: {} of {}, with recording and without", report.done, counted(report.of, "iteration"))
+        RecorderPhase::WarmUp => format!("record: warming up, {} to go", count_text(report.to_go, "iteration")),
+        RecorderPhase::Iterations => {
+            format!("record: {} of {}, with recording and without", report.done, count_text(report.of, "iteration"))
         }
-        Phase::Writing => {
+        RecorderPhase::Writing => {
             "record: writing the trace, in which the script stands still (fewer --iterations make it smaller)"
                 .to_owned()
         }
-        Phase::Finished => "record: done".to_owned(),
+        RecorderPhase::Finished => "record: done".to_owned(),
     }
 }

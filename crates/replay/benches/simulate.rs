@@ -3,13 +3,13 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use perf4sight_replay::simulate::simulate;
-use perf4sight_replay::synthetic::{Cluster, cluster};
+use perf4sight_replay::synthetic::{SyntheticCluster, cluster};
 use std::hint::black_box;
 
 fn replay(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("replay");
     for layers in [160, 2_000] {
-        let shape = Cluster { ranks: 16, layers, ..Cluster::default() };
+        let shape = SyntheticCluster { ranks: 16, layers, ..SyntheticCluster::default() };
         let graph = cluster(&shape, 1).expect("a generated graph has no cycle").job.graph;
         let nodes = graph.nodes().len() as u64;
         group.throughput(Throughput::Elements(nodes)).sample_size(20);

@@ -3,20 +3,20 @@
 
 use perf4sight_base::error::Result;
 use perf4sight_base::stats::median;
-use perf4sight_replay::clocks::Clocks;
-use perf4sight_replay::collectives::Exchanges;
+use perf4sight_replay::clocks::RankClocks;
+use perf4sight_replay::collectives::RankExchanges;
 use perf4sight_replay::graph::StepGraph;
-use perf4sight_replay::graph::recorded::{LeftOut, Recorded};
-use perf4sight_replay::ranks::Job;
+use perf4sight_replay::graph::recorded::{LeftOutStep, RecordedSteps};
+use perf4sight_replay::ranks::TrainingJob;
 use perf4sight_replay::simulate::{critical_path, shares, simulate};
 
 fn main() -> Result<()> {
     for folder in std::env::args_os().skip(1) {
         println!("{}", folder.to_string_lossy());
-        let job = Job::read(&[folder.into()])?;
-        let exchanges = Exchanges::of(&job);
-        let clocks = Clocks::of(&job, &exchanges);
-        let (recorded, left_out) = Recorded::with_left_out(&job, &exchanges, &clocks)?;
+        let job = TrainingJob::read(&[folder.into()])?;
+        let exchanges = RankExchanges::find(&job);
+        let clocks = RankClocks::estimate(&job, &exchanges);
+        let (recorded, left_out) = RecordedSteps::with_left_out(&job, &exchanges, &clocks)?;
         steps(&recorded, &left_out);
         println!(
             "  {} of {} steps alike, {} nodes",
@@ -35,7 +35,7 @@ fn time(step: &StepGraph) -> f64 {
 }
 
 /// Each step as it was recorded, replayed with its own durations, and predicted from the others.
-fn steps(recorded: &Recorded, left_out: &[LeftOut]) {
+fn steps(recorded: &RecordedSteps, left_out: &[LeftOutStep]) {
     for (index, recorded_time) in recorded.recorded.iter().enumerate() {
         let error = 100.0 * (time(&recorded.step(index)) / *recorded_time as f64 - 1.0);
         let without = left_out.get(index).map_or(String::new(), |one| {
@@ -44,8 +44,10 @@ fn steps(recorded: &Recorded, left_out: &[LeftOut]) {
         let milliseconds = *recorded_time as f64 / 1e6;
         println!("  step {:3}: {milliseconds:9.3} ms, replayed {error:+.3} %{without}", recorded.steps[index]);
     }
-    let errors = |of: fn(&LeftOut) -> f64| left_out.iter().map(|one| of(one).abs()).collect::<Vec<f64>>();
-    for (what, errors) in [("others", errors(LeftOut::error)), ("others and load", errors(LeftOut::error_under_load))] {
+    let errors = |of: fn(&LeftOutStep) -> f64| left_out.iter().map(|one| of(one).abs()).collect::<Vec<f64>>();
+    for (what, errors) in
+        [("others", errors(LeftOutStep::error)), ("others and load", errors(LeftOutStep::error_under_load))]
+    {
         if !errors.is_empty() {
             let worst = errors.iter().copied().fold(0.0, f64::max);
             println!("  by {what}: median {:.2} %, worst {worst:.2} %", median(&errors));
@@ -54,7 +56,7 @@ fn steps(recorded: &Recorded, left_out: &[LeftOut]) {
 }
 
 /// The replayed steps beside the median of the recorded ones.
-fn typical(recorded: &Recorded) {
+fn typical(recorded: &RecordedSteps) {
     let lengths: Vec<f64> = recorded.recorded.iter().map(|time| *time as f64).collect();
     let middle = median(&lengths);
     let steps = [

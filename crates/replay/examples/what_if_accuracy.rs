@@ -4,13 +4,13 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
-use perf4sight_replay::clocks::Clocks;
-use perf4sight_replay::collectives::Exchanges;
-use perf4sight_replay::communication::{Algorithm, fit};
-use perf4sight_replay::graph::recorded::Recorded;
+use perf4sight_replay::clocks::RankClocks;
+use perf4sight_replay::collectives::RankExchanges;
+use perf4sight_replay::communication::{CollectiveAlgorithm, fit};
+use perf4sight_replay::graph::recorded::RecordedSteps;
 use perf4sight_replay::plain_step::PlainStep;
-use perf4sight_replay::ranks::Job;
-use perf4sight_replay::what_if::{Change, parse, predict};
+use perf4sight_replay::ranks::TrainingJob;
+use perf4sight_replay::what_if::{StepChange, parse, predict};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,17 +23,17 @@ fn main() -> Result<()> {
     let [traces, measured, changes @ ..] = arguments.as_slice() else {
         return Err(Error::usage("expects TRACES MEASURED [CHANGE ...]"));
     };
-    let job = Job::read(&[traces.into()])?;
-    let exchanges = Exchanges::of(&job);
-    let clocks = Clocks::of(&job, &exchanges);
-    let mut recorded = Recorded::of(&job, &exchanges, &clocks)?;
+    let job = TrainingJob::read(&[traces.into()])?;
+    let exchanges = RankExchanges::find(&job);
+    let clocks = RankClocks::estimate(&job, &exchanges);
+    let mut recorded = RecordedSteps::build(&job, &exchanges, &clocks)?;
     let (own_cap, own) = read_measured(Path::new(traces), Path::new(measured), true)?;
     let plain = own.get(&own_cap).map(|seconds| median(seconds));
     if let Some(plain) = plain.filter(|_| std::env::var_os("KEEP_DISTORTION").is_none()) {
-        let distortion = recorded.take_out_distortion(PlainStep::given((1e9 * plain) as u64));
+        let distortion = recorded.take_out_distortion(PlainStep::from_mean((1e9 * plain) as u64));
         println!("recorded {:+.1} % compared with plain, {:?}", distortion.percent(), distortion.correction);
     }
-    let communication = fit(&recorded, Algorithm::Ring);
+    let communication = fit(&recorded, CollectiveAlgorithm::Ring);
     println!("{communication:?}");
     let (_, others) = read_measured(Path::new(traces), Path::new(measured), false)?;
     let mut errors = Vec::new();
@@ -42,7 +42,7 @@ fn main() -> Result<()> {
         if others.len() > 1 {
             texts.push(format!("bucket_cap_mb = {cap}"));
         }
-        let parsed: Vec<Box<dyn Change>> = texts.iter().map(|text| parse(text)).collect::<Result<_>>()?;
+        let parsed: Vec<Box<dyn StepChange>> = texts.iter().map(|text| parse(text)).collect::<Result<_>>()?;
         let outcome = predict(&recorded, &communication, &parsed)?;
         let error = 100.0 * (outcome.after.time / 1e9 / median(seconds) - 1.0);
         println!(

@@ -1,16 +1,16 @@
 //! Everything that is found in the traces of a job.
 
-use crate::clocks::Clocks;
-use crate::collectives::{Exchanges, Groups};
+use crate::clocks::RankClocks;
+use crate::collectives::{GroupKnowledge, RankExchanges};
 use crate::contradictions;
-use crate::exposed::{OfRank, exposed};
+use crate::exposed::{RankCommunication, exposed_communication};
 use crate::plain_step::{self, PlainStep};
-use crate::ranks::{Job, LeftOut};
-use crate::waiting::{Matrix, Straggler, Waiting, activities, stragglers};
+use crate::ranks::{ExcludedSteps, TrainingJob};
+use crate::waiting::{JobWaiting, Straggler, WaitingMatrix, activities, stragglers};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
-use perf4sight_base::summary::Summary;
-use perf4sight_base::units::counted;
+use perf4sight_base::summary::ValueSummary;
+use perf4sight_base::units::count_text;
 use perf4sight_traces::rank_list;
 use std::collections::BTreeSet;
 
@@ -18,58 +18,59 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone)]
 pub struct Analysis {
     /// The job.
-    pub job: Job,
+    pub job: TrainingJob,
     /// The exchanges between its ranks.
-    pub exchanges: Exchanges,
+    pub exchanges: RankExchanges,
     /// The clocks of its ranks.
-    pub clocks: Clocks,
+    pub clocks: RankClocks,
     /// Who waits for whom.
-    pub waiting: Waiting,
+    pub waiting: JobWaiting,
     /// The ranks, the one that the others wait for longest first.
     pub stragglers: Vec<Straggler>,
     /// Exposed and hidden communication.
-    pub exposed: Vec<OfRank>,
+    pub exposed: Vec<RankCommunication>,
     /// The step without the profiler, if it was timed next to the traces; or why what is stored there is of no use.
     pub plain: std::result::Result<Option<PlainStep>, String>,
 }
 
 impl Analysis {
     /// Analyses a job.
-    pub fn of(mut job: Job) -> Self {
+    pub fn new(mut job: TrainingJob) -> Self {
         let lost = job.steps_with_lost_kernels();
-        job.leave_out(&lost, LeftOut::LostKernels);
-        let mut exchanges = Exchanges::of(&job);
+        job.leave_out(&lost, ExcludedSteps::LostKernels);
+        let mut exchanges = RankExchanges::find(&job);
         if !exchanges.shifts.steps.is_empty() {
             job.renumber(std::mem::take(&mut exchanges.shifts.steps));
-            exchanges = Exchanges::of(&job);
+            exchanges = RankExchanges::find(&job);
         }
         let incomplete = exchanges.incomplete_steps(&job);
         if !incomplete.is_empty() {
-            job.leave_out(&incomplete, LeftOut::Incomplete);
-            exchanges = Exchanges::of(&job);
+            job.leave_out(&incomplete, ExcludedSteps::Incomplete);
+            exchanges = RankExchanges::find(&job);
         }
-        let joined = exchanges.cycle(&job).and_then(|cycle| job.joined(cycle));
-        let plain = plain_step::recorded(&job, joined.as_ref().map_or(1, |joined| joined.length));
+        let joined = exchanges.cycle(&job).and_then(|cycle| job.join_cycles(cycle));
+        let plain = plain_step::from_recording(&job, joined.as_ref().map_or(1, |joined| joined.length));
         if let Some(joined) = joined {
             job.join(joined);
-            exchanges = Exchanges::of(&job);
+            exchanges = RankExchanges::find(&job);
         }
         let warm_up = job.warm_up();
         if !warm_up.is_empty() {
-            job.leave_out(&warm_up, LeftOut::WarmUp);
-            exchanges = Exchanges::of(&job);
+            job.leave_out(&warm_up, ExcludedSteps::WarmUp);
+            exchanges = RankExchanges::find(&job);
         }
-        let mut clocks = Clocks::of(&job, &exchanges);
+        let mut clocks = RankClocks::estimate(&job, &exchanges);
         let set = clocks.set_during(&job);
         if !set.is_empty() {
-            job.leave_out(&set, LeftOut::ClockSet);
-            exchanges = Exchanges::of(&job);
-            clocks = Clocks::of(&job, &exchanges);
+            job.leave_out(&set, ExcludedSteps::ClockSet);
+            exchanges = RankExchanges::find(&job);
+            clocks = RankClocks::estimate(&job, &exchanges);
         }
-        let is_known = clocks.strangers.is_empty() && exchanges.groups != Groups::Unknown;
-        let waiting = if is_known { Waiting::of(&job, &exchanges, &clocks) } else { Waiting::unknown(&job, &clocks) };
+        let is_known = clocks.strangers.is_empty() && exchanges.groups != GroupKnowledge::Unknown;
+        let waiting =
+            if is_known { JobWaiting::compute(&job, &exchanges, &clocks) } else { JobWaiting::unknown(&job, &clocks) };
         let stragglers = stragglers(&job, &waiting, &activities(&job, &exchanges, &clocks));
-        let exposed = exposed(&job, &exchanges, &waiting);
+        let exposed = exposed_communication(&job, &exchanges, &waiting);
         Analysis { job, exchanges, clocks, waiting, stragglers, exposed, plain }
     }
 
@@ -115,9 +116,10 @@ impl Analysis {
     }
 
     /// Milliseconds of a step that a rank waits for others, over the steps.
-    pub fn waits(&self, rank: usize) -> Option<Summary> {
+    pub fn waiting_summary(&self, rank: usize) -> Option<ValueSummary> {
         let ranks = 0..self.job.ranks.len();
-        let of_step = |step: &Matrix| ranks.clone().map(|other| step.waits(rank, other)).sum::<i64>() as f64;
+        let of_step =
+            |step: &WaitingMatrix| ranks.clone().map(|other| step.waiting_time(rank, other)).sum::<i64>() as f64;
         self.waiting.over_steps(of_step)
     }
 
@@ -137,11 +139,11 @@ impl Analysis {
     }
 
     /// Milliseconds of a step, over the steps: of the rank whose steps take longest together.
-    pub fn step(&self) -> Option<Summary> {
-        Summary::of(&self.waiting.steps.iter().map(|step| step.length as f64 / 1e6).collect::<Vec<_>>())
+    pub fn step(&self) -> Option<ValueSummary> {
+        ValueSummary::compute(&self.waiting.steps.iter().map(|step| step.length as f64 / 1e6).collect::<Vec<_>>())
     }
 
-    /// The index of the step of median length in [`Job::steps`].
+    /// The index of the step of median length in [`TrainingJob::steps`].
     pub fn typical(&self) -> usize {
         let lengths: Vec<f64> = self.waiting.steps.iter().map(|step| step.length as f64).collect();
         let middle = median(&lengths);
@@ -153,10 +155,10 @@ impl Analysis {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.job.warnings();
         warnings.extend(self.exchanges.shifts.warnings(&self.job));
-        warnings.extend(self.unmatched());
-        warnings.extend(contradictions::of(&self.job, &self.exchanges));
+        warnings.extend(self.unmatched_warnings());
+        warnings.extend(contradictions::find_contradictions(&self.job, &self.exchanges));
         warnings.extend(self.groups().map(str::to_owned));
-        warnings.extend(self.apart());
+        warnings.extend(self.unrelated_ranks_warning());
         warnings.extend(self.clocks.warnings(&self.job));
         warnings.extend(self.plain.as_ref().err().map(|why| format!("the step without recording is not known: {why}")));
         warnings
@@ -164,23 +166,23 @@ impl Analysis {
 
     fn groups(&self) -> Option<&'static str> {
         match self.exchanges.groups {
-            Groups::Known => None,
-            Groups::Assumed => Some(
+            GroupKnowledge::Known => None,
+            GroupKnowledge::Assumed => Some(
                 "there are several process groups, and the traces do not say which one an exchange is of, as those of gloo never do: each was taken for one of the group whose ranks end it together",
             ),
-            Groups::Unknown => Some(
+            GroupKnowledge::Unknown => Some(
                 "there are several process groups, and neither the traces, as those of gloo never do, nor the clocks say which one an exchange is of: they are taken for exchanges of all ranks, and who waits for whom is not known",
             ),
         }
     }
 
     /// Ranks that never exchange with the first one by the groups that were assumed.
-    fn apart(&self) -> Option<String> {
+    fn unrelated_ranks_warning(&self) -> Option<String> {
         let ranks = &self.job.ranks;
         let islands = self.exchanges.islands(ranks.len());
         let others = ranks.iter().zip(&islands).filter(|(_, island)| **island != 0).map(|(rank, _)| rank.number);
         let others: BTreeSet<u32> = others.collect();
-        (self.exchanges.groups == Groups::Assumed && !others.is_empty()).then(|| {
+        (self.exchanges.groups == GroupKnowledge::Assumed && !others.is_empty()).then(|| {
             format!(
                 "by the clocks as they were recorded, rank {} never exchanges with {}; if clocks of different hosts are off, that may be wrong",
                 ranks[0].number,
@@ -189,12 +191,12 @@ impl Analysis {
         })
     }
 
-    fn unmatched(&self) -> Vec<String> {
+    fn unmatched_warnings(&self) -> Vec<String> {
         if self.job.ranks.len() == 1 {
             return Vec::new();
         }
-        let sentence = |((rank, operation), count): ((u32, crate::collectives::Operation), usize)| {
-            let calls = counted(count as u64, "call");
+        let sentence = |((rank, operation), count): ((u32, crate::collectives::CollectiveOperation), usize)| {
+            let calls = count_text(count as u64, "call");
             let are = if count == 1 { "has" } else { "have" };
             format!("rank {rank}: {calls} of {operation} {are} no counterpart on all other ranks, and count nowhere")
         };

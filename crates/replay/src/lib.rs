@@ -2,11 +2,11 @@
 //! exposed.
 //!
 //! ```no_run
-//! use perf4sight_replay::collectives::Exchanges;
-//! use perf4sight_replay::ranks::Job;
+//! use perf4sight_replay::collectives::RankExchanges;
+//! use perf4sight_replay::ranks::TrainingJob;
 //!
-//! let job = Job::read(&["traces".into()])?;
-//! for exchange in Exchanges::of(&job).whole() {
+//! let job = TrainingJob::read(&["traces".into()])?;
+//! for exchange in RankExchanges::find(&job).complete() {
 //!     println!("{} of {:?} bytes on {} ranks", exchange.operation, exchange.bytes, exchange.parts.len());
 //! }
 //! # Ok::<(), perf4sight_base::error::Error>(())
@@ -25,7 +25,7 @@ pub mod hang;
 pub mod inputs;
 pub mod plain_step;
 pub mod ranks;
-pub mod replayed;
+pub mod replayed_job;
 pub mod request;
 pub mod simulate;
 pub mod statistic;

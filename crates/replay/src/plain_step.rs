@@ -1,6 +1,6 @@
 //! The time of a step without the profiler, from the files that `perf4sight record` writes next to traces.
 
-use crate::ranks::{Job, Rank};
+use crate::ranks::{JobRank, TrainingJob};
 use perf4sight_base::stats::{mean, median};
 use perf4sight_record::Recording;
 
@@ -17,7 +17,7 @@ pub struct PlainStep {
 
 impl PlainStep {
     /// The given mean of many steps, in nanoseconds.
-    pub fn given(mean: u64) -> Self {
+    pub fn from_mean(mean: u64) -> Self {
         PlainStep { time: mean, mean, steps: None }
     }
 }
@@ -27,10 +27,10 @@ impl PlainStep {
 ///
 /// # Errors
 /// Why a file next to a trace is of no use, in a sentence.
-pub fn recorded(job: &Job, cycle: usize) -> Result<Option<PlainStep>, String> {
-    let next_to = |rank: &Rank| Recording::next_to(&rank.trace.file).map_err(|error| error.to_string());
+pub fn from_recording(job: &TrainingJob, cycle: usize) -> Result<Option<PlainStep>, String> {
+    let next_to = |rank: &JobRank| Recording::next_to(&rank.trace.file).map_err(|error| error.to_string());
     let recordings: Vec<Option<Recording>> = job.ranks.iter().map(next_to).collect::<Result<_, _>>()?;
-    let is_other = |(rank, own): &(&Rank, &Recording)| own.wall.recorded.concat().len() != rank.steps.len();
+    let is_other = |(rank, own): &(&JobRank, &Recording)| own.wall.recorded.concat().len() != rank.steps.len();
     if let Some((rank, own)) =
         job.ranks.iter().zip(&recordings).filter_map(|(rank, own)| Some((rank, own.as_ref()?))).find(is_other)
     {

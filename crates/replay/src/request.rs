@@ -1,29 +1,29 @@
 //! What is asked of a replay: scenarios, and what else than the traces they rest on.
 
 use crate::Analysis;
-use crate::collectives::Operation;
-use crate::communication::{Algorithm, Communication, Cost, cost_of_table, fit};
-use crate::graph::recorded::Recorded;
+use crate::collectives::CollectiveOperation;
+use crate::communication::{CollectiveAlgorithm, CommunicationCosts, GroupCost, cost_of_table, fit};
+use crate::graph::recorded::RecordedSteps;
 use crate::plain_step::PlainStep;
-use crate::ranks::Job;
+use crate::ranks::TrainingJob;
 use crate::simulate::simulate;
-use crate::what_if::{Change, InHalf, Known, depends_on_step, no_model, parse_with};
+use crate::what_if::{HalfPrecisionShares, StepChange, WhatIfFacts, depends_on_step, no_model, parse_with};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::Milliseconds;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use perf4sight_verb::{KeyedPath, Outline};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What to replay.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct ReplayRequest {
     /// Scenarios: each one or several changes, with semicolons between them.
     pub what_ifs: Vec<String>,
     /// How collective operations are done.
-    pub algorithm: Algorithm,
+    pub algorithm: CollectiveAlgorithm,
     /// Nanoseconds of a recorded step without the profiler, the mean of many, if given; else it is read from what `record` wrote next to the traces.
     pub plain: Option<u64>,
     /// What `all_reduce_perf` of nccl-tests printed, whose costs are taken instead of fitted ones.
@@ -32,15 +32,15 @@ pub struct Request {
     pub cost_model: Option<PathBuf>,
 }
 
-impl Request {
+impl ReplayRequest {
     /// What the keys of a section or command line ask for.
     ///
     /// # Errors
     /// A value of the wrong kind.
-    pub fn parse(values: &Values<'_>, what_ifs: Vec<String>) -> Result<Self> {
-        Ok(Request {
+    pub fn parse(values: &SettingValues<'_>, what_ifs: Vec<String>) -> Result<Self> {
+        Ok(ReplayRequest {
             what_ifs,
-            algorithm: values.named("algorithm", Algorithm::parse)?,
+            algorithm: values.parse_word("algorithm", CollectiveAlgorithm::parse)?,
             plain: values.get::<Option<f64>>("plain_step_ms")?.map(|milliseconds| (milliseconds * 1e6) as u64),
             nccl_tests: values.get("nccl_tests")?,
             cost_model: values.get("cost_model")?,
@@ -55,13 +55,13 @@ impl Request {
 
     /// A job's step without the profiler: as given, else as it was timed next to the traces; none if it is not known. Both are of all steps:
     /// where some alone are replayed, these are taken to be as much longer or shorter than all as they were recorded.
-    pub fn plain(&self, analysis: &Analysis, replayed: &[usize]) -> Option<PlainStep> {
+    pub fn plain_step(&self, analysis: &Analysis, replayed: &[usize]) -> Option<PlainStep> {
         let given = self.plain.map(|time| time.saturating_mul(analysis.job.cycle as u64));
-        let plain = given.map(PlainStep::given).or(analysis.plain.clone().ok().flatten())?;
+        let plain = given.map(PlainStep::from_mean).or(analysis.plain.clone().ok().flatten())?;
         let lengths = analysis.job.lengths();
         let own: Vec<f64> = replayed.iter().filter_map(|step| lengths.get(*step).copied()).collect();
         Some(match own.len() < lengths.len() && !own.is_empty() {
-            true => PlainStep::given((plain.mean as f64 * mean(&own) / mean(&lengths)) as u64),
+            true => PlainStep::from_mean((plain.mean as f64 * mean(&own) / mean(&lengths)) as u64),
             false => plain,
         })
     }
@@ -71,7 +71,7 @@ impl Request {
     /// # Errors
     /// A change of no known form; a model of operations that cannot be read.
     pub fn check_what_if(&self, text: &str) -> Result<()> {
-        changes(text, &self.known()?).map(drop)
+        changes(text, &self.load_known()?).map(drop)
     }
 
     /// Checks the model and the table, before any trace is read.
@@ -88,7 +88,7 @@ impl Request {
     /// # Errors
     /// A file that is no model of operations.
     pub fn check_model(&self) -> Result<()> {
-        self.known().map(drop)
+        self.load_known().map(drop)
     }
 
     /// Checks the table alone.
@@ -122,24 +122,24 @@ impl Request {
     ///
     /// # Errors
     /// A file that is no model of operations.
-    fn known(&self) -> Result<Known> {
+    fn load_known(&self) -> Result<WhatIfFacts> {
         let operations = self.cost_model.as_deref().map(perf4sight_operations::load).transpose()?;
-        Ok(Known { operations: operations.map(Arc::new), ..Known::default() })
+        Ok(WhatIfFacts { operations: operations.map(Arc::new), ..WhatIfFacts::default() })
     }
 
     /// What changes may rest on, with what the traces say of their job.
     ///
     /// # Errors
     /// A file that is no model of operations.
-    pub fn known_of(&self, job: &Job) -> Result<Known> {
-        Ok(Known { gpus: job.gpus(), in_half: InHalf::of(job), ..self.known()? })
+    pub fn known_of(&self, job: &TrainingJob) -> Result<WhatIfFacts> {
+        Ok(WhatIfFacts { gpus: job.gpus(), in_half: HalfPrecisionShares::from_job(job), ..self.load_known()? })
     }
 
     /// What communication costs: read from the table, else fitted.
     ///
     /// # Errors
     /// A table that cannot be read.
-    pub fn communication(&self, recorded: &Recorded) -> Result<Communication> {
+    pub fn communication(&self, recorded: &RecordedSteps) -> Result<CommunicationCosts> {
         let mut communication = fit(recorded, self.algorithm);
         if let Some(costs) = self.table()? {
             for (cost, group) in communication.groups.iter_mut().zip(&recorded.typical.groups) {
@@ -155,7 +155,7 @@ impl Request {
     ///
     /// # Errors
     /// A given time far from that of the recorded steps.
-    pub fn check_plain(&self, recorded: &Recorded) -> Result<()> {
+    pub fn check_plain(&self, recorded: &RecordedSteps) -> Result<()> {
         let Some(plain) = self.plain else { return Ok(()) };
         let step = recorded.typical.time(&simulate(&recorded.typical.graph));
         let times = plain as f64 / step.max(1) as f64;
@@ -169,7 +169,7 @@ impl Request {
 
     /// The first scenario that brings something else to the typical step than to all recorded ones. One that cannot be asked is refused
     /// later.
-    pub(crate) fn depends_on_step(&self, recorded: &Recorded, known: &Known) -> Result<Option<String>> {
+    pub(crate) fn depends_on_step(&self, recorded: &RecordedSteps, known: &WhatIfFacts) -> Result<Option<String>> {
         let communication = self.communication(recorded)?;
         let depends = |text: &String| {
             changes(text, known)
@@ -181,11 +181,12 @@ impl Request {
     }
 
     /// What an all-reduce of so many ranks costs by the table, if there is one.
-    fn table(&self) -> Result<Option<impl Fn(u32) -> Result<Cost>>> {
+    fn table(&self) -> Result<Option<impl Fn(u32) -> Result<GroupCost>>> {
         let Some(file) = &self.nccl_tests else { return Ok(None) };
         let text = input_file::text(file, READ_TABLE)?;
         Ok(Some(move |ranks| {
-            cost_of_table(&text, Operation::AllReduce, self.algorithm, ranks).map_err(|error| error.file(file))
+            cost_of_table(&text, CollectiveOperation::AllReduce, self.algorithm, ranks)
+                .map_err(|error| error.file(file))
         }))
     }
 }
@@ -202,7 +203,7 @@ fn subject(change: &str) -> (&str, bool) {
 }
 
 /// The changes of a scenario, each with what is known after those before it.
-pub(crate) fn changes(text: &str, known: &Known) -> Result<Vec<Box<dyn Change>>> {
+pub(crate) fn changes(text: &str, known: &WhatIfFacts) -> Result<Vec<Box<dyn StepChange>>> {
     let subjects: Vec<(&str, bool)> = text.split(';').map(subject).collect();
     let is_set_besides = |(place, (own, is_set)): (usize, &(&str, bool))| {
         *is_set && subjects.iter().enumerate().any(|(other, (name, _))| other != place && name == own)
@@ -232,10 +233,10 @@ mod tests {
             ("gpu x 2; gpu = H100", "gpu"),
             ("ranks = 2; ranks = 4", "ranks"),
         ] {
-            let refused = changes(text, &Known::default()).map(drop).unwrap_err().to_string();
+            let refused = changes(text, &WhatIfFacts::default()).map(drop).unwrap_err().to_string();
             assert!(refused.contains(&format!("says twice what {subject} is")), "{refused}");
         }
-        assert_eq!(changes("bandwidth x 2; bandwidth x 3", &Known::default()).map(|both| both.len()), Ok(2));
+        assert_eq!(changes("bandwidth x 2; bandwidth x 3", &WhatIfFacts::default()).map(|both| both.len()), Ok(2));
     }
 
     #[test]
@@ -246,7 +247,7 @@ mod tests {
         for (contents, code) in [(None, 6), (Some(b"\xe9t\xe9 ".as_slice()), 4), (Some(damaged), 4)] {
             contents.iter().for_each(|contents| fs::write(&file, contents).unwrap());
             let nccl_tests = Some(file.clone());
-            let request = Request { nccl_tests, ..Request::default() };
+            let request = ReplayRequest { nccl_tests, ..ReplayRequest::default() };
             let refused = request.check().unwrap_err();
             assert_eq!(refused.kind().exit_code(), code, "{refused}");
             assert!(refused.to_string().starts_with(&file.display().to_string()), "{refused}");

@@ -1,15 +1,15 @@
 //! Statistics of every operation of a job: how often it runs, how long, and its share of the steps.
 
-use crate::ranks::launches::launched;
-use crate::ranks::{Job, Step};
-use perf4sight_traces::{Category, Event, NameId, Phase, Trace};
+use crate::ranks::launches::launch_time;
+use crate::ranks::{TrainingJob, TrainingStep};
+use perf4sight_traces::{EventCategory, EventPhase, NameId, Trace, TraceEvent};
 use std::collections::{BTreeMap, HashMap};
 
 /// An operation, over all ranks and steps.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Operation {
+pub struct OperationStatistic {
     /// What kind of event it is.
-    pub kind: Kind,
+    pub kind: StatisticKind,
     /// Its name in the traces.
     pub name: String,
     /// How often it runs in a step of a rank, on average.
@@ -26,7 +26,7 @@ pub struct Operation {
 
 /// The kinds of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum StatisticKind {
     /// An operator on the CPU.
     Operator,
     /// A kernel that computes.
@@ -41,27 +41,34 @@ pub enum Kind {
     Range,
 }
 
-impl Kind {
+impl StatisticKind {
     /// All, in the order of tables.
-    pub const ALL: [Kind; 6] = [Kind::Operator, Kind::Kernel, Kind::Exchange, Kind::Copy, Kind::Runtime, Kind::Range];
+    pub const ALL: [StatisticKind; 6] = [
+        StatisticKind::Operator,
+        StatisticKind::Kernel,
+        StatisticKind::Exchange,
+        StatisticKind::Copy,
+        StatisticKind::Runtime,
+        StatisticKind::Range,
+    ];
 
     /// Its name in tables and files.
     pub fn label(self) -> &'static str {
         match self {
-            Kind::Operator => "operator",
-            Kind::Kernel => "kernel",
-            Kind::Exchange => "exchange",
-            Kind::Copy => "copy",
-            Kind::Runtime => "runtime",
-            Kind::Range => "range",
+            StatisticKind::Operator => "operator",
+            StatisticKind::Kernel => "kernel",
+            StatisticKind::Exchange => "exchange",
+            StatisticKind::Copy => "copy",
+            StatisticKind::Runtime => "runtime",
+            StatisticKind::Range => "range",
         }
     }
 
     /// Whether operations of this kind are calls of a thread.
     fn is_call(self) -> bool {
         match self {
-            Kind::Operator | Kind::Runtime | Kind::Range => true,
-            Kind::Kernel | Kind::Exchange | Kind::Copy => false,
+            StatisticKind::Operator | StatisticKind::Runtime | StatisticKind::Range => true,
+            StatisticKind::Kernel | StatisticKind::Exchange | StatisticKind::Copy => false,
         }
     }
 }
@@ -85,7 +92,7 @@ impl Moments {
 
 /// The runs of an operation on one rank, in the order of their starts.
 #[derive(Default, Clone, Copy)]
-struct Runs {
+struct OperationRuns {
     moments: Moments,
     /// Nanoseconds in which at least one of them goes on.
     covered: i64,
@@ -93,10 +100,10 @@ struct Runs {
     until: i64,
 }
 
-impl Runs {
+impl OperationRuns {
     /// Adds a run; what of it is behind the end of its step covers nothing. A call that goes on there is one that the
     /// profiler was stepped in, such as the optimizer's, and what follows is the profiler's.
-    fn add(&mut self, kind: Kind, event: &Event, step: &Step) {
+    fn add(&mut self, kind: StatisticKind, event: &TraceEvent, step: &TrainingStep) {
         let end = event.end().min(if kind.is_call() { step.window.1 } else { step.work.1 });
         let duration = if kind.is_call() { end.saturating_sub(event.start) } else { event.duration };
         self.moments.add(duration as f64 / 1e6);
@@ -107,21 +114,21 @@ impl Runs {
 }
 
 /// The operations of a job's common steps, by kind, the one that takes most first.
-pub fn operations(job: &Job) -> Vec<Operation> {
-    let mut moments: BTreeMap<(Kind, String), (Moments, f64)> = BTreeMap::new();
+pub fn operations(job: &TrainingJob) -> Vec<OperationStatistic> {
+    let mut moments: BTreeMap<(StatisticKind, String), (Moments, f64)> = BTreeMap::new();
     let mut steps = 0.0;
     for (index, rank) in job.ranks.iter().enumerate() {
-        let own: Vec<&Step> = job.steps.iter().map(|step| &rank.steps[step.of[index]]).collect();
+        let own: Vec<&TrainingStep> = job.steps.iter().map(|step| &rank.steps[step.of[index]]).collect();
         steps += own.iter().map(|step| (step.work.1 - step.work.0) as f64 / 1e6).sum::<f64>();
         for ((kind, name), own) in of_rank(&rank.trace, &own) {
             let all = moments.entry((kind, without_number(rank.trace.names.get(name)).to_owned())).or_default();
-            *all = (joined(all.0, own.moments), all.1 + own.covered as f64 / 1e6);
+            *all = (join_moments(all.0, own.moments), all.1 + own.covered as f64 / 1e6);
         }
     }
     let runs = (job.ranks.len() * job.steps.len()) as f64;
-    let operation = |((kind, name), (moments, covered)): ((Kind, String), (Moments, f64))| {
+    let operation = |((kind, name), (moments, covered)): ((StatisticKind, String), (Moments, f64))| {
         let total = moments.mean * moments.count as f64;
-        Operation {
+        OperationStatistic {
             kind,
             name,
             count: moments.count as f64 / runs,
@@ -131,7 +138,7 @@ pub fn operations(job: &Job) -> Vec<Operation> {
             share: if steps > 0.0 { covered / steps } else { 0.0 },
         }
     };
-    let mut operations: Vec<Operation> = moments.into_iter().map(operation).collect();
+    let mut operations: Vec<OperationStatistic> = moments.into_iter().map(operation).collect();
     operations.sort_by(|one, other| one.kind.cmp(&other.kind).then(other.total.total_cmp(&one.total)));
     operations
 }
@@ -143,7 +150,7 @@ fn without_number(name: &str) -> &str {
 }
 
 /// The moments of two sets of values together (Chan, Golub and LeVeque 1983).
-fn joined(one: Moments, other: Moments) -> Moments {
+fn join_moments(one: Moments, other: Moments) -> Moments {
     let count = one.count + other.count;
     let (share, off) = (other.count as f64 / count.max(1) as f64, other.mean - one.mean);
     let squares = one.squares + other.squares + off * off * one.count as f64 * share;
@@ -151,24 +158,24 @@ fn joined(one: Moments, other: Moments) -> Moments {
 }
 
 /// The operations of a rank in some of its steps; milliseconds.
-fn of_rank(trace: &Trace, steps: &[&Step]) -> HashMap<(Kind, NameId), Runs> {
-    let mut runs: HashMap<(Kind, NameId), Runs> = HashMap::new();
-    for (kind, event, step) in counted(trace, steps) {
+fn of_rank(trace: &Trace, steps: &[&TrainingStep]) -> HashMap<(StatisticKind, NameId), OperationRuns> {
+    let mut runs: HashMap<(StatisticKind, NameId), OperationRuns> = HashMap::new();
+    for (kind, event, step) in counted_events(trace, steps) {
         runs.entry((kind, event.name)).or_default().add(kind, event, step);
     }
     runs
 }
 
 /// The events of a trace that are operations, with the step in which they begin or a call launched them.
-pub(crate) fn counted<'a>(
+pub(crate) fn counted_events<'a>(
     trace: &'a Trace,
-    steps: &'a [&'a Step],
-) -> impl Iterator<Item = (Kind, &'a Event, &'a Step)> {
-    let launched = launched(trace);
-    let step = move |event: &Event| {
+    steps: &'a [&'a TrainingStep],
+) -> impl Iterator<Item = (StatisticKind, &'a TraceEvent, &'a TrainingStep)> {
+    let launched = launch_time(trace);
+    let step = move |event: &TraceEvent| {
         let moment = launched(event);
         let step = steps.partition_point(|step| step.window.0 <= moment).checked_sub(1)?;
-        (event.phase == Phase::Complete && moment < steps[step].window.1).then_some(steps[step])
+        (event.phase == EventPhase::Complete && moment < steps[step].window.1).then_some(steps[step])
     };
     let stop = stop(trace);
     let events = trace.events.iter().enumerate().filter(move |(index, _)| Some(*index) != stop);
@@ -181,34 +188,35 @@ const SYNCHRONIZE: &str = "DeviceSynchronize";
 /// The index of the call with which the profiler itself waits for the device when it stops (`__exit__` of torch/autograd/profiler.py): the last of its
 /// thread, and in no range.
 fn stop(trace: &Trace) -> Option<usize> {
-    let is_wait = |event: &Event| event.category == Category::Runtime && trace.name(event).ends_with(SYNCHRONIZE);
+    let is_wait =
+        |event: &TraceEvent| event.category == EventCategory::Runtime && trace.name(event).ends_with(SYNCHRONIZE);
     let (last, stop) = trace.events.iter().enumerate().rfind(|(_, event)| is_wait(event))?;
-    let of_thread = |event: &&Event| event.track == stop.track && event.phase == Phase::Complete;
+    let of_thread = |event: &&TraceEvent| event.track == stop.track && event.phase == EventPhase::Complete;
     let others = trace.events[..last].iter().chain(&trace.events[last + 1..]).filter(of_thread);
-    let is_before = |event: &Event| event.start < stop.start && event.end() <= stop.start;
+    let is_before = |event: &TraceEvent| event.start < stop.start && event.end() <= stop.start;
     others.clone().all(is_before).then_some(last)
 }
 
 /// The kind of an event; none for events that are no operations.
-fn kind(trace: &Trace, event: &Event) -> Option<Kind> {
+fn kind(trace: &Trace, event: &TraceEvent) -> Option<StatisticKind> {
     if trace.is_exchange(event) {
-        return Some(Kind::Exchange);
+        return Some(StatisticKind::Exchange);
     }
     match event.category {
-        Category::Annotation => Some(Kind::Range),
-        Category::Operator => Some(Kind::Operator),
-        Category::Runtime => Some(Kind::Runtime),
-        Category::Kernel => Some(Kind::Kernel),
-        Category::Copy | Category::Set => Some(Kind::Copy),
+        EventCategory::Annotation => Some(StatisticKind::Range),
+        EventCategory::Operator => Some(StatisticKind::Operator),
+        EventCategory::Runtime => Some(StatisticKind::Runtime),
+        EventCategory::Kernel => Some(StatisticKind::Kernel),
+        EventCategory::Copy | EventCategory::Set => Some(StatisticKind::Copy),
         // Messages of a patched NCCL; what PyTorch marks on a device repeats its kernels.
-        Category::DeviceAnnotation if trace.name(event).starts_with("Comm.") => Some(Kind::Exchange),
-        Category::Python
-        | Category::DeviceAnnotation
-        | Category::Synchronisation
-        | Category::Overhead
-        | Category::ForwardBackward
-        | Category::Launch
-        | Category::Other => None,
+        EventCategory::DeviceAnnotation if trace.name(event).starts_with("Comm.") => Some(StatisticKind::Exchange),
+        EventCategory::Python
+        | EventCategory::DeviceAnnotation
+        | EventCategory::Synchronisation
+        | EventCategory::Overhead
+        | EventCategory::ForwardBackward
+        | EventCategory::Launch
+        | EventCategory::Other => None,
     }
 }
 
@@ -231,7 +239,7 @@ mod tests {
             event("kernel", "gemm", 7, 90, 30),
         ];
         std::fs::write(&file, serde_json::json!({"traceEvents": events}).to_string()).unwrap();
-        let all = operations(&Job::read(&[file]).unwrap());
+        let all = operations(&TrainingJob::read(&[file]).unwrap());
         for (name, share, total) in [("aten::mm", 0.7, 0.09), ("gemm", 0.1, 0.03)] {
             let one = all.iter().find(|one| one.name == name).unwrap();
             assert!((one.share - share).abs() < 1e-9 && (one.total - total).abs() < 1e-9, "{one:?}");
@@ -252,8 +260,8 @@ mod tests {
             let events =
                 [vec![event("cpu_op", "aten::mm", 0, 10), wait(10, 20), wait(50, 700), kernel.clone()], mark].concat();
             std::fs::write(&file, serde_json::json!({"traceEvents": events}).to_string()).unwrap();
-            let all = operations(&Job::read(std::slice::from_ref(&file)).unwrap());
-            all.into_iter().find(|one| one.kind == Kind::Runtime).map(|one| (one.count, one.mean))
+            let all = operations(&TrainingJob::read(std::slice::from_ref(&file)).unwrap());
+            all.into_iter().find(|one| one.kind == StatisticKind::Runtime).map(|one| (one.count, one.mean))
         };
         assert_eq!(waits(Vec::new()), Some((1.0, 0.02)));
         assert_eq!(waits(vec![event("user_annotation", "ProfilerStep#1", 0, 1000)]), Some((2.0, 0.36)));

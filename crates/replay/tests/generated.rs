@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
 use perf4sight_replay::Analysis;
-use perf4sight_replay::collectives::{Exchange, Exchanges, Groups, Operation};
-use perf4sight_replay::ranks::Job;
-use perf4sight_replay::replayed::Replayed;
-use perf4sight_replay::request::Request;
-use perf4sight_replay::waiting::{Activity, Waiting};
+use perf4sight_replay::collectives::{CollectiveOperation, GroupKnowledge, RankExchange, RankExchanges};
+use perf4sight_replay::ranks::TrainingJob;
+use perf4sight_replay::replayed_job::ReplayedJob;
+use perf4sight_replay::request::ReplayRequest;
+use perf4sight_replay::waiting::{JobWaiting, RankActivity};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -59,28 +59,28 @@ fn write_with_groups(folder: &Path, [rank, ranks]: [u32; 2], base: i64, groups: 
     fs::write(folder.join(format!("rank{rank}.json")), text).unwrap();
 }
 
-fn read(folder: &TempDir) -> Job {
-    Job::read(&[folder.path().to_owned()]).unwrap()
+fn read(folder: &TempDir) -> TrainingJob {
+    TrainingJob::read(&[folder.path().to_owned()]).unwrap()
 }
 
 /// A job, replayed with a change.
-fn asked(folder: &TempDir, what_if: &str) -> Replayed {
-    Replayed::of(&Analysis::of(read(folder)), &request(what_if)).unwrap()
+fn asked(folder: &TempDir, what_if: &str) -> ReplayedJob {
+    ReplayedJob::replay(&Analysis::new(read(folder)), &request(what_if)).unwrap()
 }
 
-fn request(what_if: &str) -> Request {
-    Request { what_ifs: vec![what_if.to_owned()], ..Request::default() }
+fn request(what_if: &str) -> ReplayRequest {
+    ReplayRequest { what_ifs: vec![what_if.to_owned()], ..ReplayRequest::default() }
 }
 
 /// Milliseconds of a job's step without a change and with it.
 fn before_and_after(folder: &TempDir, what_if: &str) -> [f64; 2] {
     let replayed = asked(folder, what_if);
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     [outcome.before as f64, outcome.after.time].map(|time| time / 1e6)
 }
 
 fn refused(folder: &TempDir) -> String {
-    Job::read(&[folder.path().to_owned()]).unwrap_err().to_string()
+    TrainingJob::read(&[folder.path().to_owned()]).unwrap_err().to_string()
 }
 
 /// Calculated by hand: starts at 10, 40 and 25, ends at 60, 61 and 60 us. Rank 1 comes last, at 40, so that rank 0 waits
@@ -91,13 +91,13 @@ fn waiting_and_transfer_are_told_apart() {
     for (rank, [start, end]) in (0..).zip([[10.0, 60.0], [40.0, 61.0], [25.0, 60.0]]) {
         write(folder.path(), rank, 3, 0, &[step(1, [0.0, 70.0]), reduce([start, end - start])]);
     }
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     let timed = &analysis.waiting.exchanges[0];
     assert_eq!((timed.last, timed.transfer()), (1, 20_000));
     assert_eq!([0, 1, 2].map(|rank| timed.waiting(rank)), [Some(30_000), Some(0), Some(15_000)]);
     let matrix = &analysis.waiting.steps[0];
-    assert_eq!((matrix.waits(0, 1), matrix.waits(2, 1), matrix.waits(1, 0)), (30_000, 15_000, 0));
-    assert_eq!((matrix.caused(1), analysis.stragglers[0].rank), (22_500.0, 1));
+    assert_eq!((matrix.waiting_time(0, 1), matrix.waiting_time(2, 1), matrix.waiting_time(1, 0)), (30_000, 15_000, 0));
+    assert_eq!((matrix.caused_waiting(1), analysis.stragglers[0].rank), (22_500.0, 1));
 }
 
 /// Clocks of hosts that lie three seconds apart, and one that goes 40 ppm too fast: the ends of 200 exchanges over ten
@@ -120,7 +120,7 @@ fn offsets_and_drift_of_clocks_are_found() {
         }
         write(folder.path(), rank, 3, base, &events);
     }
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     let [_, slow, fast] = analysis.clocks.ranks.as_slice() else { panic!("three ranks") };
     assert!((slow.offset - seconds as f64).abs() < 1000.0 && slow.drift.is_none(), "{slow:?}");
     let drift = fast.drift.unwrap();
@@ -146,7 +146,7 @@ fn processors_that_end_exchanges_at_different_times_have_one_clock() {
             });
             write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
         }
-        let clocks = Analysis::of(read(&folder)).clocks;
+        let clocks = Analysis::new(read(&folder)).clocks;
         assert!((clocks.ranks[1].offset - expected).abs() < 6e6, "{:?}", clocks.ranks[1]);
         assert!(off > 0.0 || clocks.ranks.iter().all(|clock| clock.offset == 0.0), "{clocks:?}");
     }
@@ -178,15 +178,15 @@ fn exchanges_of_several_groups_without_names_are_told_apart_by_when_they_are_pos
                 &events.collect::<Vec<_>>(),
             );
         }
-        let analysis = Analysis::of(read(&folder));
-        assert_eq!(analysis.exchanges.groups, Groups::Assumed);
+        let analysis = Analysis::new(read(&folder));
+        assert_eq!(analysis.exchanges.groups, GroupKnowledge::Assumed);
         let mut sizes: Vec<(&str, usize)> =
             analysis.exchanges.all.iter().map(|exchange| (exchange.ranks.as_str(), exchange.parts.len())).collect();
         sizes.sort_unstable();
         sizes.dedup();
         assert_eq!(sizes, [("[0, 1, 2, 3]", 4), ("[0, 1]", 2), ("[2, 3]", 2)]);
         let step = &analysis.waiting.steps[3];
-        assert_eq!([step.waits(3, 2), step.waits(0, 1)], [50_000_000, 0]);
+        assert_eq!([step.waiting_time(3, 2), step.waiting_time(0, 1)], [50_000_000, 0]);
         for (clock, off) in analysis.clocks.ranks.iter().zip([0, 0, off, off]) {
             // Which of two exchanges that end a millisecond apart is that of all ranks makes no other difference.
             assert!((clock.offset + off as f64).abs() < 1.5e6, "{:?}", analysis.clocks);
@@ -233,16 +233,16 @@ fn pairs_of_tensor_and_data_parallel_ranks_are_told_apart() {
             let clock = i64::from(rank) * off;
             write_with_groups(folder.path(), [rank, 4], clock, &groups, &events.collect::<Vec<_>>());
         }
-        let analysis = Analysis::of(read(&folder));
-        assert_eq!(analysis.exchanges.groups, Groups::Assumed);
-        let step = |exchange: &&Exchange| exchange.step == Some(3);
+        let analysis = Analysis::new(read(&folder));
+        assert_eq!(analysis.exchanges.groups, GroupKnowledge::Assumed);
+        let step = |exchange: &&RankExchange| exchange.step == Some(3);
         let of_step = analysis.exchanges.all.iter().filter(step).map(|exchange| exchange.ranks.as_str());
         let mut of_step: Vec<&str> = of_step.collect();
         of_step.sort_unstable();
         let pairs = [["[0, 1]"; 4].as_slice(), &["[0, 2]", "[1, 3]"], &["[2, 3]"; 4]].concat();
         assert_eq!(of_step, pairs);
         assert_eq!(analysis.stragglers[0].rank, 3);
-        let waits = |rank, other| analysis.waiting.steps[3].waits(rank, other) as f64 / 1e6;
+        let waits = |rank, other| analysis.waiting.steps[3].waiting_time(rank, other) as f64 / 1e6;
         assert!((waits(2, 3) - 4.0).abs() < 0.3 && (waits(1, 3) - 4.0).abs() < 0.3, "{} {}", waits(2, 3), waits(1, 3));
     }
 }
@@ -259,7 +259,7 @@ fn a_single_exchange_that_ends_late_is_none_of_another_job() {
         });
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
-    assert_eq!(Analysis::of(read(&folder)).clocks.strangers, Vec::<String>::new());
+    assert_eq!(Analysis::new(read(&folder)).clocks.strangers, Vec::<String>::new());
 }
 
 /// Forty exchanges of eight ranks in each step, which end up to 9 ms apart, and groups of two that nobody uses: more ways to choose groups
@@ -280,8 +280,8 @@ fn groups_that_are_not_used_leave_the_exchanges_of_all_ranks() {
         });
         write_with_groups(folder.path(), [rank, 8], 0, &groups, &events.collect::<Vec<_>>());
     }
-    let exchanges = Exchanges::of(&read(&folder));
-    assert_eq!(exchanges.groups, Groups::Assumed);
+    let exchanges = RankExchanges::find(&read(&folder));
+    assert_eq!(exchanges.groups, GroupKnowledge::Assumed);
     assert!(exchanges.all.iter().all(|exchange| exchange.parts.len() == 8), "{:?}", exchanges.all[0]);
 }
 
@@ -387,8 +387,8 @@ fn waiting_in_item_but(edit: impl Fn(u32, u32, String) -> Option<String>) -> Tem
 
 /// The warnings of a job, and why a change has no answer, if it has none.
 fn warned(folder: &TempDir, what_if: &str) -> (String, Option<String>) {
-    let warnings = Analysis::of(read(folder)).warnings().join("\n");
-    let refused = asked(folder, what_if).unanswered().next().map(|(_, error)| error.to_string());
+    let warnings = Analysis::new(read(folder)).warnings().join("\n");
+    let refused = asked(folder, what_if).unanswered_scenarios().next().map(|(_, error)| error.to_string());
     (warnings, refused)
 }
 
@@ -416,13 +416,13 @@ fn launches_whose_kernels_are_lost_are_told() {
     let some = waiting_in_item_but(|rank, number, event| {
         (rank == 0 || number >= 2 || !event.contains("\"kernel\"")).then_some(event)
     });
-    let analysis = Analysis::of(read(&some));
+    let analysis = Analysis::new(read(&some));
     let warnings = analysis.warnings().join("\n");
     assert!(warnings.contains("rank 1: 4 of 12 launched kernels are not in the trace"), "{warnings}");
     assert!(warnings.contains("2 of 6 steps are left out: kernels that were launched in them"), "{warnings}");
-    assert_eq!((analysis.job.steps.len(), analysis.exchanges.whole().count()), (4, 4));
+    assert_eq!((analysis.job.steps.len(), analysis.exchanges.complete().count()), (4, 4));
     let all = waiting_in_item_but(|rank, _, event| (rank == 0 || !event.contains("\"kernel\"")).then_some(event));
-    let warnings = Analysis::of(read(&all)).warnings().join("\n");
+    let warnings = Analysis::new(read(&all)).warnings().join("\n");
     assert!(warnings.contains("rank 1: 12 of 12 launched kernels are not in the trace"), "{warnings}");
 }
 
@@ -469,8 +469,11 @@ fn exchanges_from_before_the_recording_are_of_no_step() {
         });
         Some(std::iter::once(event).chain(old).collect::<Vec<_>>().join(","))
     });
-    let analysis = Analysis::of(read(&folder));
-    assert_eq!((analysis.job.steps.len(), analysis.exchanges.whole().filter(|one| one.step.is_some()).count()), (6, 6));
+    let analysis = Analysis::new(read(&folder));
+    assert_eq!(
+        (analysis.job.steps.len(), analysis.exchanges.complete().filter(|one| one.step.is_some()).count()),
+        (6, 6)
+    );
     assert_eq!(analysis.clocks.ranks[1].offset, 0.0);
 }
 
@@ -493,8 +496,8 @@ fn who_sends_without_waiting_may_be_steps_ahead() {
         });
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
-    let analysis = Analysis::of(read(&folder));
-    assert_eq!(analysis.exchanges.whole().count(), 20);
+    let analysis = Analysis::new(read(&folder));
+    assert_eq!(analysis.exchanges.complete().count(), 20);
     let clock = &analysis.clocks.ranks[1];
     assert!(clock.offset == 0.0 && clock.interval.is_some_and(|[low, high]| low <= -50e6 && high >= 0.0), "{clock:?}");
     assert!(!analysis.warnings().join("\n").contains("jobs"));
@@ -511,7 +514,7 @@ fn without_the_operation_that_waits_for_a_gpu_nothing_waits() {
 #[test]
 fn threads_may_be_faster_without_the_profiler() {
     let replayed = asked(&waiting_in_item(), "gpu x 1000");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     let least = 50.1 * 12.0 / 42.0;
     assert!((outcome.after.time / 1e6 - 20.1).abs() < 0.2, "{outcome:?}");
     assert!((outcome.after.low / 1e6 / (0.96 * least) - 1.0).abs() < 0.02, "{outcome:?}");
@@ -521,7 +524,7 @@ fn threads_may_be_faster_without_the_profiler() {
 /// Which GPU it was is not in these traces.
 #[test]
 fn tf32_on_an_unknown_gpu_has_no_answer_and_ends_nothing() {
-    assert!(asked(&waiting_in_item(), "precision = tf32").answered().next().is_none());
+    assert!(asked(&waiting_in_item(), "precision = tf32").answered_scenarios().next().is_none());
 }
 
 /// A processor that runs ahead: an exchange of 10 ms is what a step launches first, and waits for the product of the step before; a product of
@@ -578,7 +581,7 @@ fn buckets_wait_for_the_kernels_that_compute_their_gradients() {
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
     let replayed = asked(&folder, "bucket_cap_mb = 1");
-    let (_, outcome) = replayed.answered().next().unwrap_or_else(|| panic!("{:?}", replayed.what_ifs));
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap_or_else(|| panic!("{:?}", replayed.what_ifs));
     let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
     assert!((before - 50.0).abs() < 0.5 && (after - 45.1).abs() < 0.5, "{before} {after}");
 }
@@ -633,7 +636,7 @@ fn steps_that_differ_are_answered_by_their_mean() {
         write_steps(folder.path(), more);
         for rank in ranks {
             let replayed = asked(&folder, &format!("rank {rank} as the others"));
-            let (_, outcome) = replayed.answered().next().unwrap();
+            let (_, outcome) = replayed.answered_scenarios().next().unwrap();
             let truth =
                 mean_step(|other, number| if other == *rank { 0.0 } else { more(other, number) }) / mean_step(more);
             let answer = outcome.after.time / outcome.before as f64;
@@ -651,7 +654,7 @@ fn a_warm_up_is_left_out() {
     for (slow, left) in slow {
         let folder = TempDir::new().unwrap();
         write_steps(folder.path(), |_, number| if slow.contains(&number) { 95.0 } else { 0.0 });
-        let analysis = Analysis::of(read(&folder));
+        let analysis = Analysis::new(read(&folder));
         assert_eq!(analysis.job.steps.len(), left, "{slow:?}");
         assert_eq!(analysis.warnings().iter().any(|warning| warning.contains("warms up")), left < 12);
     }
@@ -675,7 +678,7 @@ fn what_waits_for_a_rank_without_a_trace_may_stay() {
         write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
     }
     let replayed = asked(&folder, "bandwidth x 2");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     assert!(outcome.after.time < 60e6 && outcome.after.high >= 100e6, "{outcome:?}");
 }
 
@@ -694,9 +697,9 @@ fn exchanges_are_matched_by_their_numbers_where_traces_have_them() {
         write(folder.path(), 0, 2, 0, &[step(1, [0.0, 90.0]), kernel(5, ids[0], 10.0), kernel(6, ids[1], 20.0)]);
         write(folder.path(), 1, 2, 0, &[step(1, [0.0, 90.0]), kernel(6, ids[1], 11.0), kernel(5, ids[0], 21.0)]);
         let job = read(&folder);
-        let exchanges = Exchanges::of(&job);
+        let exchanges = RankExchanges::find(&job);
         let starts: Vec<Vec<i64>> = exchanges
-            .whole()
+            .complete()
             .map(|exchange| exchange.parts.iter().map(|part| exchanges.call(*part).time.0 / 1000).collect())
             .collect();
         assert_eq!(starts, [[10, 21], [20, 11]]);
@@ -734,17 +737,17 @@ fn batches_of_sends_and_receives_are_matched_by_peer_size_and_order() {
     for (rank, events) in [(0, first), (1, second), (3, last)] {
         write(folder.path(), rank, 4, 0, &events);
     }
-    let exchanges = Exchanges::of(&read(&folder));
-    let starts = |exchange: &Exchange| -> Vec<(usize, i64)> {
+    let exchanges = RankExchanges::find(&read(&folder));
+    let starts = |exchange: &RankExchange| -> Vec<(usize, i64)> {
         exchange.parts.iter().map(|part| (part.rank, exchanges.call(*part).time.0 / 1000)).collect()
     };
-    let whole: Vec<_> = exchanges.whole().map(starts).collect();
+    let whole: Vec<_> = exchanges.complete().map(starts).collect();
     assert_eq!(whole, [vec![(0, 10), (1, 18), (2, 6)]]);
     let lone: Vec<_> = exchanges.all.iter().filter(|exchange| !exchange.whole).map(starts).collect();
     assert_eq!(lone, [vec![(1, 5)]]);
     assert_eq!(
-        exchanges.whole().next().map(|exchange| (exchange.bytes, exchange.operation)),
-        Some((Some(32), Operation::SendReceive))
+        exchanges.complete().next().map(|exchange| (exchange.bytes, exchange.operation)),
+        Some((Some(32), CollectiveOperation::SendReceive))
     );
 }
 
@@ -762,12 +765,15 @@ fn sends_and_receives_are_matched_by_peer_and_order() {
         write(folder.path(), rank, 3, 0, &events);
     }
     let job = read(&folder);
-    let exchanges = Exchanges::of(&job);
-    assert!(exchanges.unmatched(&job).is_empty() && exchanges.whole().count() == 6);
-    for exchange in exchanges.whole() {
+    let exchanges = RankExchanges::find(&job);
+    assert!(exchanges.unmatched(&job).is_empty() && exchanges.complete().count() == 6);
+    for exchange in exchanges.complete() {
         let [one, other] = exchange.parts.as_slice() else { panic!("two parts") };
         let operations = [exchanges.call(*one).operation, exchanges.call(*other).operation];
-        assert_eq!(BTreeSet::from(operations), BTreeSet::from([Operation::Send, Operation::Receive]));
+        assert_eq!(
+            BTreeSet::from(operations),
+            BTreeSet::from([CollectiveOperation::Send, CollectiveOperation::Receive])
+        );
         assert_ne!(one.rank, other.rank);
     }
 }
@@ -777,10 +783,10 @@ fn sends_and_receives_are_matched_by_peer_and_order() {
 fn what_a_straggler_does_longer_is_named() {
     const LOADER: &str = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
     let kinds = [
-        (7, "cpu_op", "aten::gelu", Activity::Operation("aten::gelu".to_owned())),
-        (7, "user_annotation", LOADER, Activity::DataLoading(LOADER.to_owned())),
-        (7, "python_function", "train.py(12): augment", Activity::Python("train.py(12): augment".to_owned())),
-        (20, "kernel", "gemm", Activity::Kernel("gemm".to_owned())),
+        (7, "cpu_op", "aten::gelu", RankActivity::Operation("aten::gelu".to_owned())),
+        (7, "user_annotation", LOADER, RankActivity::DataLoading(LOADER.to_owned())),
+        (7, "python_function", "train.py(12): augment", RankActivity::Python("train.py(12): augment".to_owned())),
+        (20, "kernel", "gemm", RankActivity::Kernel("gemm".to_owned())),
     ];
     for (thread, category, name, expected) in kinds {
         let folder = TempDir::new().unwrap();
@@ -793,7 +799,7 @@ fn what_a_straggler_does_longer_is_named() {
             });
             write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
         }
-        let analysis = Analysis::of(read(&folder));
+        let analysis = Analysis::new(read(&folder));
         let first = &analysis.stragglers[0];
         assert_eq!((first.rank, first.excess.first().map(|one| &one.activity)), (2, Some(&expected)), "{first:?}");
         assert!((first.caused.mean - 0.1).abs() < 1e-9 && (first.excess[0].longer() - 0.1).abs() < 1e-9, "{first:?}");
@@ -810,7 +816,7 @@ fn traces_of_no_one_job_are_refused() {
     let steps = "rank 0 (rank0.json) has ProfilerStep#1 alone, rank 1 (rank1.json) has ProfilerStep#5 alone";
     assert!(refused(&folder).contains(&format!("no step is on all ranks: {steps}")), "{}", refused(&folder));
     write(folder.path(), 1, 2, 0, &[]);
-    let alone = read(&folder).alone().unwrap().to_string();
+    let alone = read(&folder).single_rank_error().unwrap().to_string();
     assert!(alone.contains("is rank 0 of 2, alone; rank 1 counts as missing: "), "{alone}");
     assert!(alone.contains("rank1.json has no event that takes time"), "{alone}");
     write(folder.path(), 9, 2, 0, &[step(1, [0.0, 9.0])]);
@@ -895,7 +901,7 @@ fn what_ranks_contradict_each_other_in_is_named() {
         ];
         write(folder.path(), rank, 3, 0, &events);
     }
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     // So they do in the only step.
     assert!(analysis.check_one_job().unwrap_err().to_string().contains("cannot be of one job"));
     let warnings = analysis.warnings().join("\n");
@@ -916,11 +922,11 @@ fn missing_ranks_and_calls_that_match_nowhere_are_reported() {
         let events: Vec<String> = std::iter::once(step(1, [0.0, 90.0])).chain(calls(count)).collect();
         write(folder.path(), rank, 4, 0, &events);
     }
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     let warnings = analysis.warnings().join("\n");
     assert!(warnings.contains("ranks 1 and 3 of 4 are missing"), "{warnings}");
     assert!(warnings.contains("rank 0: 1 call of all-reduce has no counterpart"), "{warnings}");
-    assert_eq!(analysis.exchanges.whole().count(), 2);
+    assert_eq!(analysis.exchanges.complete().count(), 2);
 }
 
 /// Ranks 0 and 1 compute for 20 ms and wait until 60 ms for rank 2, without a trace, which computes for 55: a step of 32.5 ms where its GPU is
@@ -946,7 +952,7 @@ fn intervals_hold_what_a_rank_without_a_trace_may_do() {
     }
     for (what_if, truths) in [("gpu x 2", [32.5, 60.03]), ("gpu x 0.5", [60.03, 115.0])] {
         let replayed = asked(&folder, what_if);
-        let after = replayed.answered().next().unwrap().1.after;
+        let after = replayed.answered_scenarios().next().unwrap().1.after;
         assert!(truths.iter().all(|truth| (after.low..=after.high).contains(&(truth * 1e6))), "{what_if}: {after:?}");
     }
 }
@@ -982,7 +988,7 @@ fn a_rank_that_is_cut_off_is_compared_as_far_as_it_goes() {
     let text = fs::read_to_string(&file).unwrap();
     let cut = text.find("ProfilerStep#2").unwrap();
     fs::write(&file, &text[..cut]).unwrap();
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     let warnings = analysis.warnings().join("\n");
     assert_eq!((analysis.job.steps.len(), analysis.waiting.exchanges.len()), (2, 2), "{warnings}");
     assert!(warnings.contains("only 2 of up to 3 steps are on all ranks: rank 0 recorded more"), "{warnings}");
@@ -1019,10 +1025,10 @@ fn numbers_of_exchanges_and_steps_that_are_shifted_on_a_rank_are_seen() {
     ] {
         let folder = TempDir::new().unwrap();
         write_numbered(folder.path(), shifts);
-        let analysis = Analysis::of(read(&folder));
+        let analysis = Analysis::new(read(&folder));
         assert_eq!(analysis.job.steps.len(), steps, "{warning:?}");
         for step in &analysis.waiting.steps {
-            assert_eq!([0, 1, 2].map(|rank| step.waits(rank, 3)), [30_000_000; 3], "{warning:?}");
+            assert_eq!([0, 1, 2].map(|rank| step.waiting_time(rank, 3)), [30_000_000; 3], "{warning:?}");
         }
         assert_eq!(analysis.clocks.ranks[1].offset, 0.0, "{warning:?}");
         let warnings = analysis.warnings();
@@ -1049,10 +1055,14 @@ fn a_rank_that_runs_out_of_steps_is_compared_in_those_that_all_have() {
         });
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     assert_eq!((analysis.job.steps.len(), analysis.clocks.strangers.len()), (7, 0), "{:?}", analysis.clocks.strangers);
-    assert!(analysis.waiting.steps.iter().all(|step| step.waits(0, 1) == 20_000_000), "{:?}", analysis.waiting.steps);
-    let is_joined = || Analysis::of(read(&folder)).warnings().iter().any(|warning| warning.contains("join()"));
+    assert!(
+        analysis.waiting.steps.iter().all(|step| step.waiting_time(0, 1) == 20_000_000),
+        "{:?}",
+        analysis.waiting.steps
+    );
+    let is_joined = || Analysis::new(read(&folder)).warnings().iter().any(|warning| warning.contains("join()"));
     assert!(is_joined());
     // Of a file that is cut off, marks of steps may be what is missing.
     let file = folder.path().join("rank1.json");
@@ -1072,7 +1082,7 @@ fn a_rank_that_recorded_later_steps_did_not_run_out_of_them() {
         });
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     assert_eq!(analysis.job.steps.len(), 5);
     assert!(!analysis.warnings().iter().any(|warning| warning.contains("join()")), "{:?}", analysis.warnings());
 }
@@ -1082,7 +1092,7 @@ fn a_rank_that_recorded_later_steps_did_not_run_out_of_them() {
 fn what_a_straggler_costs_now_and_then_is_the_mean_of_all_steps() {
     let folder = TempDir::new().unwrap();
     write_steps(folder.path(), |rank, number| if rank == 1 && number % 3 == 1 { 30.0 } else { 0.0 });
-    let replayed = Replayed::of(&Analysis::of(read(&folder)), &Request::default()).unwrap();
+    let replayed = ReplayedJob::replay(&Analysis::new(read(&folder)), &ReplayRequest::default()).unwrap();
     let [step, without] = replayed.without_straggler.unwrap().map(|time| time / 1e6);
     assert!((step - 60.0).abs() < 0.5 && (without - 50.0).abs() < 0.5, "{step} {without}");
 }
@@ -1102,9 +1112,9 @@ fn a_clock_that_was_set_is_told_and_taken_back() {
         });
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     assert!(analysis.clocks.strangers.is_empty() && analysis.job.steps.len() == 38, "{}", analysis.job.steps.len());
-    assert!(analysis.waiting.steps.iter().all(|step| (step.waits(0, 1) - 30_000_000).abs() < 1_000_000));
+    assert!(analysis.waiting.steps.iter().all(|step| (step.waiting_time(0, 1) - 30_000_000).abs() < 1_000_000));
     let warnings = analysis.warnings();
     assert!(
         warnings.iter().any(|warning| warning.contains("rank 1 was set") && warning.contains("1.00 s on")),
@@ -1134,12 +1144,12 @@ fn ranks_that_nothing_synchronises_begin_their_steps_by_themselves() {
         write(folder.path(), rank, 4, 0, &events.collect::<Vec<_>>());
     }
     let replayed = asked(&folder, "rank 2 as the others");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| (time / 1e6).round());
     assert_eq!([before, after], [95.0, 45.0], "{outcome:?}");
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     let longer = &analysis.stragglers[0];
-    assert!(longer.rank == 2 && longer.excess.iter().all(|one| one.activity != Activity::LaterStart), "{longer:?}");
+    assert!(longer.rank == 2 && longer.excess.iter().all(|one| one.activity != RankActivity::LaterStart), "{longer:?}");
 }
 
 /// gloo's calls name their peer by its number in the group: both pairs send to 1 and receive from 0.
@@ -1166,9 +1176,9 @@ fn peers_of_groups_are_ranks_of_the_job() {
         });
         write_with_groups(folder.path(), [rank, 4], 0, &["[0, 1, 2, 3]", own], &events.collect::<Vec<_>>());
     }
-    let exchanges = Exchanges::of(&read(&folder));
+    let exchanges = RankExchanges::find(&read(&folder));
     let pairs: BTreeSet<Vec<usize>> =
-        exchanges.whole().map(|exchange| exchange.parts.iter().map(|part| part.rank).collect()).collect();
+        exchanges.complete().map(|exchange| exchange.parts.iter().map(|part| part.rank).collect()).collect();
     assert_eq!(pairs, BTreeSet::from([vec![0, 1], vec![2, 3]]));
     assert!(exchanges.all.iter().all(|exchange| exchange.whole), "{:?}", exchanges.all);
 }
@@ -1320,11 +1330,11 @@ fn an_answer_that_rests_on_nobody_waiting_says_so() {
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
     let replayed = asked(&folder, "bandwidth x 0.25");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     assert!((outcome.after.time / 1e6 - 10.0).abs() < 0.1 && outcome.after.high > 21.5e6, "{outcome:?}");
     assert!(outcome.assumptions.iter().any(|said| said.contains("no thread is seen to wait for 1 of 1 exchanges")));
     let replayed = asked(&folder, "operations 'aten::mm' x 2");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     assert!(!outcome.assumptions.iter().any(|said| said.contains("is seen to wait")), "{outcome:?}");
 }
 
@@ -1342,9 +1352,9 @@ fn exchanges_without_a_size_on_a_rank_are_matched_by_order() {
         });
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     assert_eq!(analysis.job.steps.len(), 4, "{:?}", analysis.warnings());
-    assert_eq!(analysis.exchanges.whole().count(), 12);
+    assert_eq!(analysis.exchanges.complete().count(), 12);
 }
 
 /// A rank whose step `number` begins at `10 * number`, in ms, launches a kernel of 10 that begins `late` after it, and synchronises with
@@ -1368,7 +1378,7 @@ fn a_synchronisation_that_ends_with_the_step_waits_for_the_gpu() {
     let folder = TempDir::new().unwrap();
     write_launches(folder.path(), 0.1, Some(10.0));
     let replayed = asked(&folder, "gpu x 2");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     assert!((outcome.before as f64 / 1e6 - outcome.after.time / 1e6 - 4.95).abs() < 0.1, "{outcome:?}");
     assert_eq!(replayed.ahead, None);
 }
@@ -1381,7 +1391,7 @@ fn work_that_goes_on_after_its_step_is_no_longer_step() {
     write_launches(folder.path(), 8.0, None);
     let replayed = asked(&folder, "gpu x 2");
     assert_eq!((replayed.ahead, replayed.typical), (None, 10_000_000));
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     let bounds = outcome.after.low / 1e6..=outcome.after.high / 1e6;
     assert!(bounds.contains(&5.05) && bounds.contains(&10.0), "{outcome:?}");
 }
@@ -1427,7 +1437,7 @@ fn a_step_that_nothing_synchronises_is_as_long_as_its_stream_needs() {
         let folder = TempDir::new().unwrap();
         write_queue(folder.path(), places);
         let replayed = asked(&folder, "gpu x 2");
-        let (_, outcome) = replayed.answered().next().unwrap();
+        let (_, outcome) = replayed.answered_scenarios().next().unwrap();
         let times = [replayed.typical as f64, outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
         let truths = [20.0, 20.0, 10.0];
         assert!(times.iter().zip(truths).all(|(time, truth)| (time / truth - 1.0).abs() < 0.02), "{places}: {times:?}");
@@ -1478,11 +1488,11 @@ fn a_plain_step_is_the_mean_of_all_steps_where_some_are_replayed() {
         begin += length;
     }
     write(folder.path(), 0, 1, 0, &events);
-    let request = Request { plain: Some(50_000_000 / 3), ..request("operations 'aten::mm' x 0.5") };
-    let replayed = Replayed::of(&Analysis::of(read(&folder)), &request).unwrap();
+    let request = ReplayRequest { plain: Some(50_000_000 / 3), ..request("operations 'aten::mm' x 0.5") };
+    let replayed = ReplayedJob::replay(&Analysis::new(read(&folder)), &request).unwrap();
     let (_, distortion) = replayed.distortion.unwrap();
     assert!((distortion.plain as f64 / 10e6 - 1.0).abs() < 1e-3, "{distortion:?}");
-    let after = replayed.answered().next().unwrap().1.after.time;
+    let after = replayed.answered_scenarios().next().unwrap().1.after.time;
     assert!((after / 5e6 - 1.0).abs() < 0.02, "{after}");
 }
 
@@ -1504,9 +1514,9 @@ fn what_a_straggler_does_longer_under_many_names_is_named_by_its_kind() {
             });
             write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
         }
-        let analysis = Analysis::of(read(&folder));
+        let analysis = Analysis::new(read(&folder));
         let longest = &analysis.stragglers[0].excess[0];
-        assert_eq!(longest.activity, Activity::Operation("all together".to_owned()), "{names}");
+        assert_eq!(longest.activity, RankActivity::Operation("all together".to_owned()), "{names}");
         assert!((longest.longer() - 0.1).abs() < 1e-9, "{longest:?}");
     }
 }
@@ -1516,10 +1526,10 @@ fn what_a_straggler_does_longer_under_many_names_is_named_by_its_kind() {
 fn what_a_rank_does_longer_now_and_then_is_named() {
     let folder = TempDir::new().unwrap();
     write_steps(folder.path(), |rank, number| if rank == 1 && number.is_multiple_of(4) { 30.0 } else { 0.0 });
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     let first = analysis.first_straggler().unwrap();
     assert!(first.rank == 1 && first.on_occasions && first.occasions.len() == 3, "{first:?}");
-    assert_eq!(first.excess[0].activity, Activity::Kernel("gemm".to_owned()));
+    assert_eq!(first.excess[0].activity, RankActivity::Kernel("gemm".to_owned()));
     assert!((first.excess[0].longer() - 30.0).abs() < 0.1 && (first.to_explain() - 30.0).abs() < 0.1, "{first:?}");
 }
 
@@ -1538,10 +1548,10 @@ fn a_rank_that_exchanges_nothing_may_wait_for_others_all_the_same() {
         });
         write(folder.path(), rank, 3, 0, &events.collect::<Vec<_>>());
     }
-    let unknown = Analysis::of(read(&folder)).unknown_waiting();
+    let unknown = Analysis::new(read(&folder)).unknown_waiting();
     assert_eq!(unknown, Some(BTreeSet::from([0, 1, 2])));
     let replayed = asked(&folder, "operations 'aten::mm' x 0.5");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     assert!(outcome.after.low <= 90e6 && outcome.after.high >= 100e6, "{outcome:?}");
 }
 
@@ -1562,7 +1572,7 @@ fn one_trace_under_two_names_is_told() {
             });
             write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
         }
-        Analysis::of(read(&folder)).warnings().iter().any(|warning| warning.contains("under another name"))
+        Analysis::new(read(&folder)).warnings().iter().any(|warning| warning.contains("under another name"))
     };
     assert!(told(0.0) && !told(0.003));
 }
@@ -1712,7 +1722,7 @@ fn streams_wait_for_each_other_by_the_order_of_calls() {
     });
     write(folder.path(), 0, 1, 0, &events.collect::<Vec<_>>());
     let replayed = asked(&folder, "operations 'beside' x 3");
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     let [time, low, high] = [outcome.after.time, outcome.after.low, outcome.after.high].map(|time| time / 1e6);
     assert!((time - 13.1).abs() < 0.1 && low < 11.1 && 13.1 < high, "{low} {time} {high}");
     assert!(
@@ -1764,13 +1774,13 @@ fn steps_that_are_disturbed_without_the_profiler_too_are_what_changes_are_of() {
         [vec![step(number, [begin, 180_000.0])], operations].concat()
     });
     write(folder.path(), 0, 1, 0, &events.collect::<Vec<_>>());
-    let request = Request { plain: Some(175_000_000), ..request("operations 'op*' x 0.5") };
-    let replayed = Replayed::of(&Analysis::of(read(&folder)), &request).unwrap();
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let request = ReplayRequest { plain: Some(175_000_000), ..request("operations 'op*' x 0.5") };
+    let replayed = ReplayedJob::replay(&Analysis::new(read(&folder)), &request).unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     let [before, after] = [outcome.before as f64, outcome.after.time].map(|time| time / 1e6);
     assert!((before - 175.0).abs() < 1.0 && (after - 87.5).abs() < 1.0, "{before} {after}");
-    let in_seconds = Request { plain: Some(175_000), ..request };
-    let refused = Replayed::of(&Analysis::of(read(&folder)), &in_seconds).map(drop).unwrap_err().to_string();
+    let in_seconds = ReplayRequest { plain: Some(175_000), ..request };
+    let refused = ReplayedJob::replay(&Analysis::new(read(&folder)), &in_seconds).map(drop).unwrap_err().to_string();
     assert!(refused.contains("plain_step_ms is 0.175 ms"), "{refused}");
 }
 
@@ -1796,9 +1806,9 @@ fn the_work_of_a_gpu_counts_in_the_step_that_launched_it() {
         });
         write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
     }
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     let first = analysis.first_straggler().unwrap();
-    assert_eq!((first.rank, &first.excess[0].activity), (1, &Activity::Kernel("gemm".to_owned())));
+    assert_eq!((first.rank, &first.excess[0].activity), (1, &RankActivity::Kernel("gemm".to_owned())));
     assert!((first.excess[0].longer() - 3.0).abs() < 0.2 && (first.share - 3.0 / 11.0).abs() < 0.02, "{first:?}");
     let operations = perf4sight_replay::statistic::operations(&analysis.job);
     let product = operations.iter().find(|one| one.name == "gemm").unwrap();
@@ -1826,7 +1836,7 @@ fn exchanges_that_alone_connect_ranks_tell_their_clocks() {
         });
         write(folder.path(), rank, 3, if rank == 2 { -3_000_000_000 } else { 0 }, &events.collect::<Vec<_>>());
     }
-    let clock = &Analysis::of(read(&folder)).clocks.ranks[2];
+    let clock = &Analysis::new(read(&folder)).clocks.ranks[2];
     assert!((clock.offset - 3e9).abs() < 1e6, "{clock:?}");
 }
 
@@ -1926,12 +1936,12 @@ fn stages_of_a_pipeline_wait_in_turn_and_a_slow_link_is_told() {
         }
         write(folder.path(), rank as u32, 4, 0, &events);
     }
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     assert_eq!(analysis.waiting.share_of_messages(&analysis.exchanges), 1.0);
     let link = analysis.waiting.slow_link(&analysis.exchanges).unwrap();
     assert_eq!((link.ranks, link.times.round(), (1e3 * link.longer).round()), (vec![1, 2], 6.0, 50.0));
     // By clocks that may be 60 us off it need not be slow.
-    let unsure = Waiting { uncertainty: 0.06, ..analysis.waiting.clone() };
+    let unsure = JobWaiting { uncertainty: 0.06, ..analysis.waiting.clone() };
     assert_eq!(unsure.slow_link(&analysis.exchanges), None);
     assert!(analysis.stragglers.iter().all(|one| one.busier < 0.005), "{:?}", analysis.stragglers);
 }
@@ -1960,9 +1970,9 @@ fn what_a_rank_did_until_it_began_its_step_is_told() {
             }
         }
         (0..).zip(&events).for_each(|(rank, events)| write(folder.path(), rank, 2, 0, events));
-        let first = Analysis::of(read(&folder)).stragglers.swap_remove(0);
-        let doing = || Activity::Kernel("evaluate".to_owned());
-        let told = [Activity::Before(Box::new(doing())), doing()];
+        let first = Analysis::new(read(&folder)).stragglers.swap_remove(0);
+        let doing = || RankActivity::Kernel("evaluate".to_owned());
+        let told = [RankActivity::Before(Box::new(doing())), doing()];
         let longest = first.excess.iter().find(|one| told.contains(&one.activity)).unwrap();
         assert!(first.rank == 1 && longest.longer() > 14.9, "{first:?}");
         let [before, after] = before_and_after(&folder, "rank 1 as the others");
@@ -1992,9 +2002,9 @@ fn a_pair_whose_link_is_slow_is_told() {
         }
         write(folder.path(), rank, 6, 0, &events);
     }
-    let analysis = Analysis::of(read(&folder));
+    let analysis = Analysis::new(read(&folder));
     let link = analysis.waiting.slow_link(&analysis.exchanges).unwrap();
-    assert_eq!((link.operation, link.ranks), (Operation::AllReduce, vec![1, 4]));
+    assert_eq!((link.operation, link.ranks), (CollectiveOperation::AllReduce, vec![1, 4]));
     assert_eq!([link.times, 1e3 * link.longer].map(f64::round), [6.0, 50.0]);
 }
 

@@ -10,15 +10,15 @@ mod shared;
 mod published;
 
 use perf4sight_replay::Analysis;
-use perf4sight_replay::hang::Hang;
+use perf4sight_replay::hang::HangReport;
 use perf4sight_replay::inputs;
-use perf4sight_replay::ranks::Job;
-use perf4sight_replay::replayed::Replayed;
-use perf4sight_replay::request::Request;
+use perf4sight_replay::ranks::TrainingJob;
+use perf4sight_replay::replayed_job::ReplayedJob;
+use perf4sight_replay::request::ReplayRequest;
 use perf4sight_replay::verb::analyze;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_verb::Context;
-use perf4sight_verb::config::{Document, Entry, Origin, Table, Value, Values};
+use perf4sight_verb::config::{ConfigDocument, ConfigEntry, SettingTable, SettingValues, Value, ValueOrigin};
 use published::{Published, Transport};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -34,12 +34,12 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-fn replayed(analysis: &Analysis) -> Replayed {
-    Replayed::of(analysis, &Request::default()).unwrap()
+fn replayed(analysis: &Analysis) -> ReplayedJob {
+    ReplayedJob::replay(analysis, &ReplayRequest::default()).unwrap()
 }
 
 fn error(paths: &[PathBuf]) -> String {
-    inputs::read(paths).and_then(|inputs| Job::of(inputs.ranks)).unwrap_err().to_string()
+    inputs::read(paths).and_then(|inputs| TrainingJob::from_traces(inputs.ranks)).unwrap_err().to_string()
 }
 
 /// Four GPUs on two machines whose clocks are a second apart; rank 3 begins 20 ms later.
@@ -51,7 +51,7 @@ fn a_published_folder_is_aligned_and_replayed() {
         let (machines, gpus) = if transport == Transport::BytePs { (4, 1) } else { (2, 2) };
         let made = Published { machines, gpus, transport, straggler: Some((3, 20_000.0)), ..Published::default() };
         let truth = made.write(folder.path());
-        let analysis = Analysis::of(Job::read(&[folder.path().to_owned()]).unwrap());
+        let analysis = Analysis::new(TrainingJob::read(&[folder.path().to_owned()]).unwrap());
         assert_eq!((analysis.job.ranks.len(), analysis.job.steps.len()), (4, 5), "{transport:?}");
         let off = analysis.clocks.ranks[3].offset + made.skew * 1e3 * (machines - 1) as f64;
         assert!(off.abs() < 1e6, "{transport:?}: {off} ns");
@@ -80,7 +80,7 @@ fn missing_and_broken_folders_of_a_published_layout_are_named() {
     }
     fs::write(folder.path().join("host1/1/dag.gml"), "graph [\n node [ id 0 label \"FW.l0\"\n edge [").unwrap();
     fs::remove_dir_all(folder.path().join("host1/0")).unwrap();
-    let job = Job::read(&[folder.path().to_owned()]).unwrap();
+    let job = TrainingJob::read(&[folder.path().to_owned()]).unwrap();
     assert_eq!(job.ranks.iter().map(|rank| rank.number).collect::<Vec<_>>(), [0, 1, 3]);
     let warnings = job.warnings().join("\n");
     assert!(warnings.contains("rank 2 of 4 is missing"), "{warnings}");
@@ -93,17 +93,17 @@ fn missing_and_broken_folders_of_a_published_layout_are_named() {
 
 /// Runs the published call on a folder.
 fn analyze(option: &str, folder: &Path) {
-    let entry = |(key, value): (&str, &str)| Entry {
+    let entry = |(key, value): (&str, &str)| ConfigEntry {
         key: key.to_owned(),
         value: Value::Text(value.to_owned()),
-        origin: Origin::Argument(format!("--{key}")),
+        origin: ValueOrigin::Argument(format!("--{key}")),
     };
     let arguments = [("option", option), ("path", folder.to_str().unwrap())].map(entry);
     let groups = &[analyze::SETTINGS, analyze::PUBLISHED, analyze::ACCEPTED];
-    let table = Table { section: "analyze", about: "", groups };
-    let document = Document::of_arguments("analyze", arguments.to_vec());
-    let verb = analyze::parse(&Values::of_arguments(&document, &table).unwrap()).unwrap();
-    let settings = Settings { mode: Mode::Json, colour: false, bars: false, width: None };
+    let table = SettingTable { section: "analyze", about: "", groups };
+    let document = ConfigDocument::of_arguments("analyze", arguments.to_vec());
+    let verb = analyze::parse(&SettingValues::of_arguments(&document, &table).unwrap()).unwrap();
+    let settings = ConsoleSettings { mode: OutputMode::Json, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
     let mut context = Context::new(console, || SystemTime::UNIX_EPOCH, Arc::default(), PathBuf::new(), String::new());
     verb.run(&mut context).unwrap();
@@ -172,7 +172,7 @@ fn damaged_published_folders_are_refused_or_named() {
     let comm = fs::read(gpu.join("comm.json")).unwrap();
     fs::write(gpu.join("comm.json"), &comm[..comm.len() / 2]).unwrap();
     fs::remove_dir_all(folder.path().join("host0/1")).unwrap();
-    let analysis = Analysis::of(Job::read(&[folder.path().to_owned()]).unwrap());
+    let analysis = Analysis::new(TrainingJob::read(&[folder.path().to_owned()]).unwrap());
     let warnings = analysis.warnings().join("\n");
     assert!(warnings.contains("rank 1 of 4 is missing"), "{warnings}");
     assert!(warnings.contains("in the middle of the list"), "{warnings}");
@@ -207,20 +207,20 @@ fn a_timeline_of_horovod_alone_shows_who_waits() {
     }
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("timeline.json"), lines.join("\n")).unwrap();
-    let analysis = Analysis::of(Job::read(&[folder.path().to_owned()]).unwrap());
+    let analysis = Analysis::new(TrainingJob::read(&[folder.path().to_owned()]).unwrap());
     // The first step, whose begin is not known, is left out.
     assert_eq!((analysis.job.ranks.len(), analysis.job.steps.len()), (2, 2));
-    assert_eq!(analysis.exchanges.whole().count(), 6);
+    assert_eq!(analysis.exchanges.complete().count(), 6);
     // 250 x 1,000 numbers of four bytes, as at the end of what is around the transfer.
-    assert!(analysis.exchanges.whole().all(|exchange| exchange.bytes == Some(1_000_000)));
+    assert!(analysis.exchanges.complete().all(|exchange| exchange.bytes == Some(1_000_000)));
     let waits = analysis.waiting.summary(0, 1).unwrap().mean;
     assert!((waits - 8.0).abs() < 1e-9, "{waits}");
     // From the end of the last transfer to that of the next step's.
     assert_eq!(analysis.steps(0), [100.0; 2]);
     // Without the 4 ms of rank 1 before the first tensor, after which the second one is ready 10 ms later on both ranks.
     let what_ifs = vec!["rank 1 as the others".to_owned()];
-    let replayed = Replayed::of(&analysis, &Request { what_ifs, ..Request::default() }).unwrap();
-    let (_, outcome) = replayed.answered().next().unwrap();
+    let replayed = ReplayedJob::replay(&analysis, &ReplayRequest { what_ifs, ..ReplayRequest::default() }).unwrap();
+    let (_, outcome) = replayed.answered_scenarios().next().unwrap();
     assert_eq!([replayed.typical as f64, outcome.after.time].map(|time| (time / 1e3).round()), [100e3, 96e3]);
 }
 
@@ -247,7 +247,7 @@ fn a_dump_names_the_rank_that_has_not_come() {
         let files: Vec<PathBuf> = (0..3).map(|rank| data(&format!("flight/gloo_trace_rank_{rank}{suffix}"))).collect();
         let inputs = inputs::read(&files).unwrap();
         assert_eq!(inputs.dumps.iter().map(|dump| dump.entries.len()).collect::<Vec<_>>(), [7, 7, 5]);
-        let hang = Hang::of(&inputs.dumps);
+        let hang = HangReport::from_dumps(&inputs.dumps);
         let blocked = &hang.blocked[0];
         assert_eq!((blocked.operation.as_str(), blocked.sequence), ("all_reduce", Some(6)));
         assert_eq!((&blocked.waiting, blocked.sizes.as_slice()), (&BTreeSet::from([0, 1]), [vec![64]].as_slice()));
@@ -299,12 +299,12 @@ fn mismatches_missing_dumps_and_times_of_dumps_are_shown() {
         fs::write(folder.path().join(format!("nccl_trace_rank_{rank}")), text).unwrap();
     }
     let inputs = inputs::read(&[folder.path().to_owned()]).unwrap();
-    let hang = Hang::of(&inputs.dumps);
+    let hang = HangReport::from_dumps(&inputs.dumps);
     assert_eq!(hang.silent, BTreeSet::from([2]));
     let headline = hang.headline().unwrap();
     assert!(headline.contains("rank 1 enqueued all_reduce of [[50], [7]], not [[100]]"), "{headline}");
     // Rank 0 waits three of five milliseconds in each of ten.
-    let analysis = Analysis::of(Job::of(inputs.ranks).unwrap());
+    let analysis = Analysis::new(TrainingJob::from_traces(inputs.ranks).unwrap());
     let waits = analysis.waiting.summary(0, 1).unwrap().mean;
     assert!((waits - 30.0).abs() < 1e-6, "{waits}");
     assert!(analysis.job.warnings().join(" ").contains("rank 2 of 3 is missing"));
@@ -334,8 +334,8 @@ fn hostile_and_broken_dumps_are_refused() {
 /// then the update. Rank 0 is ready at 10, 14 and 18 ms.
 #[test]
 fn chakra_traces_without_times_are_replayed_together() {
-    let analysis = Analysis::of(Job::read(&[data("chakra")]).unwrap());
-    assert_eq!(analysis.exchanges.whole().count(), 3);
+    let analysis = Analysis::new(TrainingJob::read(&[data("chakra")]).unwrap());
+    assert_eq!(analysis.exchanges.complete().count(), 3);
     assert!(analysis.exchanges.all.iter().all(|exchange| exchange.bytes == Some(4_000_000)));
     let replayed = replayed(&analysis);
     assert_eq!(replayed.typical, 29_000_000);
@@ -396,7 +396,7 @@ fn execution_traces_add_what_threads_read_of_each_other() {
             assert!(on.end() <= event.start && on.track != event.track);
         }
     }
-    let analysis = Analysis::of(Job::of(both.ranks).unwrap());
+    let analysis = Analysis::new(TrainingJob::from_traces(both.ranks).unwrap());
     assert!(replayed(&analysis).worst() < 2.0);
 }
 
@@ -430,10 +430,10 @@ fn damaged_files_of_all_formats_are_read_or_refused() {
             }
             fs::write(&file, bytes).unwrap();
             let Ok(inputs) = inputs::read(std::slice::from_ref(&read)) else { continue };
-            let _ = Hang::of(&inputs.dumps).headline();
-            let Ok(job) = Job::of(inputs.ranks) else { continue };
-            let analysis = Analysis::of(job);
-            let _ = (analysis.warnings(), Replayed::of(&analysis, &Request::default()));
+            let _ = HangReport::from_dumps(&inputs.dumps).headline();
+            let Ok(job) = TrainingJob::from_traces(inputs.ranks) else { continue };
+            let analysis = Analysis::new(job);
+            let _ = (analysis.warnings(), ReplayedJob::replay(&analysis, &ReplayRequest::default()));
         }
         fs::write(&file, whole).unwrap();
     }

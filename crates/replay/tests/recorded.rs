@@ -10,14 +10,14 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use perf4sight_replay::Analysis;
-use perf4sight_replay::clocks::Clocks;
-use perf4sight_replay::collectives::{Exchanges, Operation};
-use perf4sight_replay::exposed::exposed;
-use perf4sight_replay::ranks::Job;
-use perf4sight_replay::replayed::Replayed;
-use perf4sight_replay::request::Request;
-use perf4sight_replay::waiting::{Activity, Waiting, activities, stragglers};
-use perf4sight_traces::{Ranked, read_ranks};
+use perf4sight_replay::clocks::RankClocks;
+use perf4sight_replay::collectives::{CollectiveOperation, RankExchanges};
+use perf4sight_replay::exposed::exposed_communication;
+use perf4sight_replay::ranks::TrainingJob;
+use perf4sight_replay::replayed_job::ReplayedJob;
+use perf4sight_replay::request::ReplayRequest;
+use perf4sight_replay::waiting::{JobWaiting, RankActivity, activities, stragglers};
+use perf4sight_traces::{RankTrace, read_ranks};
 use serde_json::{Value, json};
 use shared::{files, shared};
 use std::fs::{self, File};
@@ -28,9 +28,9 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ranks").join(name)
 }
 
-fn clocks(ranks: Vec<Ranked>) -> (Job, Clocks) {
-    let job = Job::of(ranks).unwrap();
-    let clocks = Clocks::of(&job, &Exchanges::of(&job));
+fn clocks(ranks: Vec<RankTrace>) -> (TrainingJob, RankClocks) {
+    let job = TrainingJob::from_traces(ranks).unwrap();
+    let clocks = RankClocks::estimate(&job, &RankExchanges::find(&job));
     (job, clocks)
 }
 
@@ -70,16 +70,16 @@ fn clocks_of_one_machine_are_left_as_they_are() {
 /// Rank 1 of four sleeps 200 ms before every forward pass; all ranks' steps take 320 ms.
 #[test]
 fn the_straggler_is_first_although_all_steps_take_equally_long() {
-    let job = Job::read(&[example("straggler")]).unwrap();
-    let exchanges = Exchanges::of(&job);
-    let clocks = Clocks::of(&job, &exchanges);
-    let waiting = Waiting::of(&job, &exchanges, &clocks);
+    let job = TrainingJob::read(&[example("straggler")]).unwrap();
+    let exchanges = RankExchanges::find(&job);
+    let clocks = RankClocks::estimate(&job, &exchanges);
+    let waiting = JobWaiting::compute(&job, &exchanges, &clocks);
     let ranks = stragglers(&job, &waiting, &activities(&job, &exchanges, &clocks));
     let first = &ranks[0];
     assert_eq!((job.ranks[first.rank].number, first.steadiness), (1, 1.0));
     assert!((first.caused.mean - 200.0).abs() < 10.0, "{:?}", first.caused);
     let excess = &first.excess[0];
-    assert_eq!(excess.activity, Activity::Nothing { before: Some("DistributedDataParallel.forward".to_owned()) });
+    assert_eq!(excess.activity, RankActivity::Nothing { before: Some("DistributedDataParallel.forward".to_owned()) });
     assert!((excess.longer() - 200.0).abs() < 10.0, "{excess:?}");
     assert!(ranks[1].caused.mean < 10.0, "{ranks:?}");
 }
@@ -88,27 +88,27 @@ fn the_straggler_is_first_although_all_steps_take_equally_long() {
 #[test]
 fn every_exchange_of_recorded_ranks_is_matched() {
     for (name, expected) in [("straggler", 12), ("two", 35)] {
-        let job = Job::read(&[example(name)]).unwrap();
-        let exchanges = Exchanges::of(&job);
-        assert_eq!(exchanges.whole().count(), expected, "{name}");
+        let job = TrainingJob::read(&[example(name)]).unwrap();
+        let exchanges = RankExchanges::find(&job);
+        assert_eq!(exchanges.complete().count(), expected, "{name}");
         assert!(exchanges.unmatched(&job).is_empty(), "{:?}", exchanges.unmatched(&job));
         let ranks = job.ranks.len();
         assert!(exchanges.all.iter().all(|exchange| exchange.parts.len() == ranks && exchange.step.is_some()));
     }
-    let job = Job::read(&[example("straggler")]).unwrap();
+    let job = TrainingJob::read(&[example("straggler")]).unwrap();
     // 660,490 parameters of four bytes.
-    assert!(Exchanges::of(&job).all.iter().all(|exchange| exchange.bytes == Some(4 * 660_490)));
+    assert!(RankExchanges::find(&job).all.iter().all(|exchange| exchange.bytes == Some(4 * 660_490)));
 }
 
 /// Every exchange is exposed or hidden for as long as it lasts, in every recorded job.
 #[test]
 fn exposed_and_hidden_communication_add_up() {
     for name in ["straggler", "two"] {
-        let job = Job::read(&[example(name)]).unwrap();
-        let exchanges = Exchanges::of(&job);
-        let waiting = Waiting::of(&job, &exchanges, &Clocks::of(&job, &exchanges));
-        for (rank, own) in exposed(&job, &exchanges, &waiting).into_iter().enumerate() {
-            let expected = |is_counted: &dyn Fn(Operation) -> bool| {
+        let job = TrainingJob::read(&[example(name)]).unwrap();
+        let exchanges = RankExchanges::find(&job);
+        let waiting = JobWaiting::compute(&job, &exchanges, &RankClocks::estimate(&job, &exchanges));
+        for (rank, own) in exposed_communication(&job, &exchanges, &waiting).into_iter().enumerate() {
+            let expected = |is_counted: &dyn Fn(CollectiveOperation) -> bool| {
                 let calls = exchanges.calls[rank].iter().filter(|call| is_counted(call.operation));
                 let times = perf4sight_traces::intervals::union(calls.map(|call| call.time));
                 perf4sight_traces::intervals::length(&times) as f64 / 1e6 / job.steps.len() as f64
@@ -126,15 +126,15 @@ fn exposed_and_hidden_communication_add_up() {
 #[test]
 fn single_ranks_of_all_kinds_are_read() {
     for file in ["hta", "own", "tracelens"].into_iter().flat_map(files) {
-        let ranked = Ranked { rank: 0, trace: perf4sight_traces::read(&file).unwrap() };
+        let ranked = RankTrace { rank: 0, trace: perf4sight_traces::read(&file).unwrap() };
         let mut ranked = ranked;
         ranked.trace.header.world_size = None;
-        let job = Job::of(vec![ranked]).unwrap();
-        let exchanges = Exchanges::of(&job);
-        let clocks = Clocks::of(&job, &exchanges);
-        let waiting = Waiting::of(&job, &exchanges, &clocks);
+        let job = TrainingJob::from_traces(vec![ranked]).unwrap();
+        let exchanges = RankExchanges::find(&job);
+        let clocks = RankClocks::estimate(&job, &exchanges);
+        let waiting = JobWaiting::compute(&job, &exchanges, &clocks);
         let steps = activities(&job, &exchanges, &clocks);
-        assert!(waiting.exchanges.is_empty() && exchanges.whole().next().is_none());
+        assert!(waiting.exchanges.is_empty() && exchanges.complete().next().is_none());
         for (step, sums) in job.steps.iter().zip(&steps[0]) {
             let (begin, end) = job.ranks[0].steps[step.of[0]].work;
             assert!(sums.values().sum::<i64>() <= end - begin, "{}", file.display());
@@ -175,12 +175,12 @@ fn scale(event: &mut Value, key: &str, factor: f64) {
 }
 
 fn analysis(folder: &Path) -> Analysis {
-    Analysis::of(Job::read(&[folder.to_owned()]).unwrap())
+    Analysis::new(TrainingJob::read(&[folder.to_owned()]).unwrap())
 }
 
-fn replayed(analysis: &Analysis) -> Replayed {
-    let request = Request::default();
-    Replayed::of(analysis, &request).unwrap()
+fn replayed(analysis: &Analysis) -> ReplayedJob {
+    let request = ReplayRequest::default();
+    ReplayedJob::replay(analysis, &request).unwrap()
 }
 
 /// Rank 1 is first, others wait 200 ms for it, and the clocks, that of one machine, are left as they are.
@@ -205,7 +205,7 @@ fn a_rank_that_is_cut_off_in_the_middle_is_not_shifted() {
     let analysis = analysis(folder.path());
     assert_straggler(&analysis);
     // All ranks end an all-reduce within milliseconds, and the next one comes 300 ms later.
-    for exchange in analysis.exchanges.whole() {
+    for exchange in analysis.exchanges.complete() {
         let ends: Vec<i64> = exchange.parts.iter().map(|part| analysis.exchanges.call(*part).time.1).collect();
         assert!(ends.iter().max().unwrap() - ends.iter().min().unwrap() < 50_000_000, "{ends:?}");
     }
@@ -328,7 +328,7 @@ fn sends_and_receives_of_gloo_are_matched_by_the_peers_that_their_calls_name() {
         fs::write(folder.path().join(format!("rank{rank}.json")), pipeline(rank).to_string()).unwrap();
     }
     let analysis = analysis(folder.path());
-    assert_eq!((analysis.exchanges.whole().count(), analysis.exchanges.all.len()), (12, 12));
+    assert_eq!((analysis.exchanges.complete().count(), analysis.exchanges.all.len()), (12, 12));
     // 32 x 256 floats of four bytes.
     assert!(analysis.exchanges.all.iter().all(|exchange| exchange.bytes == Some(32 * 256 * 4)));
     // Rank 2 waits from the begin of the step until rank 1 sends at 54.5, which itself waits for rank 0 for the first 2.

@@ -2,15 +2,15 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
-use perf4sight_replay::clocks::Clocks;
-use perf4sight_replay::collectives::Exchanges;
-use perf4sight_replay::communication::{Algorithm, fit};
+use perf4sight_replay::clocks::RankClocks;
+use perf4sight_replay::collectives::RankExchanges;
+use perf4sight_replay::communication::{CollectiveAlgorithm, fit};
 use perf4sight_replay::graph::EdgeKind;
-use perf4sight_replay::graph::recorded::{Correction, Recorded};
+use perf4sight_replay::graph::recorded::{RecordedSteps, StepCorrection};
 use perf4sight_replay::plain_step::PlainStep;
-use perf4sight_replay::ranks::Job;
+use perf4sight_replay::ranks::TrainingJob;
 use perf4sight_replay::simulate::simulate;
-use perf4sight_replay::what_if::{Change, parse, predict};
+use perf4sight_replay::what_if::{StepChange, parse, predict};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ mod shared;
 
 use shared::{files, shared};
 
-fn recorded(files: &[PathBuf]) -> Result<Recorded> {
-    let job = Job::read(files)?;
-    let exchanges = Exchanges::of(&job);
-    Recorded::of(&job, &exchanges, &Clocks::of(&job, &exchanges))
+fn recorded(files: &[PathBuf]) -> Result<RecordedSteps> {
+    let job = TrainingJob::read(files)?;
+    let exchanges = RankExchanges::find(&job);
+    RecordedSteps::build(&job, &exchanges, &RankClocks::estimate(&job, &exchanges))
 }
 
 /// The traces of the MLP on a link of so many Gb/s, none where they are absent.
@@ -42,7 +42,7 @@ fn recordings() -> impl Iterator<Item = Vec<PathBuf>> {
 #[test]
 fn every_recorded_step_is_replayed_within_two_percent() -> Result<()> {
     for files in recordings() {
-        let job = Job::read(&files)?;
+        let job = TrainingJob::read(&files)?;
         let steps = job.steps.len();
         let recorded = recorded(&files)?;
         // All steps did the same operations, so that the edges are those of all of them.
@@ -64,9 +64,10 @@ fn every_recorded_step_is_replayed_within_two_percent() -> Result<()> {
 #[test]
 fn steps_are_predicted_from_the_others_and_their_load() -> Result<()> {
     for files in recordings() {
-        let job = Job::read(&files)?;
-        let exchanges = Exchanges::of(&job);
-        let (recorded, left_out) = Recorded::with_left_out(&job, &exchanges, &Clocks::of(&job, &exchanges))?;
+        let job = TrainingJob::read(&files)?;
+        let exchanges = RankExchanges::find(&job);
+        let (recorded, left_out) =
+            RecordedSteps::with_left_out(&job, &exchanges, &RankClocks::estimate(&job, &exchanges))?;
         assert_eq!(left_out.len(), job.steps.len());
         assert!(left_out.iter().all(|step| step.error_under_load().abs() < 2.0), "{files:?}: {left_out:?}");
         let lengths: Vec<f64> = recorded.recorded.iter().map(|time| *time as f64).collect();
@@ -106,11 +107,11 @@ fn measured_in(folder: &str, prefix: &str) -> Result<Measured> {
 /// Errors in percent of predicting the steps of another job from a recording whose plain steps take `plain` seconds.
 fn errors(traces: &[PathBuf], plain: f64, link: Option<&str>, others: &Measured) -> Result<BTreeMap<String, [f64; 2]>> {
     let mut recorded = recorded(traces)?;
-    recorded.take_out_distortion(PlainStep::given((1e9 * plain) as u64));
-    let communication = fit(&recorded, Algorithm::Ring);
+    recorded.take_out_distortion(PlainStep::from_mean((1e9 * plain) as u64));
+    let communication = fit(&recorded, CollectiveAlgorithm::Ring);
     let error = |(cap, seconds): (&String, &f64)| {
         let buckets = (others.len() > 1).then(|| format!("bucket_cap_mb = {cap}"));
-        let changes: Result<Vec<Box<dyn Change>>> =
+        let changes: Result<Vec<Box<dyn StepChange>>> =
             link.map(str::to_owned).into_iter().chain(buckets).map(|text| parse(&text)).collect();
         let after = predict(&recorded, &communication, &changes?)?.after.time / 1e9;
         Ok((cap.clone(), [after, 100.0 * (after / seconds - 1.0)]))
@@ -181,7 +182,7 @@ fn without_its_straggler_a_step_takes_200_ms_less() -> Result<()> {
         return Ok(());
     }
     let recorded = recorded(&files)?;
-    let communication = fit(&recorded, Algorithm::Ring);
+    let communication = fit(&recorded, CollectiveAlgorithm::Ring);
     let outcome = predict(&recorded, &communication, &[parse("rank 1 as the others")?])?;
     let gained = outcome.before as f64 - outcome.after.time;
     assert!((gained / 200e6 - 1.0).abs() < 0.05, "{} ms", gained / 1e6);
@@ -193,11 +194,11 @@ fn recording_made_the_steps_on_the_faster_link_longer() -> Result<()> {
     let plain = measured_in("ranks/ddp2_gpt256_2gbit", "")?;
     if let Some(plain) = plain.get("25.0") {
         let mut recorded = recorded(&files_of("ranks/ddp2_gpt256_2gbit"))?;
-        let distortion = recorded.take_out_distortion(PlainStep::given((1e9 * plain) as u64));
+        let distortion = recorded.take_out_distortion(PlainStep::from_mean((1e9 * plain) as u64));
         // Steps of the recording take 338 to 549 ms, plain ones 320. Other programs made most of them longer, the replayed one not.
         assert!((100.0 * 18.0 / 320.0..100.0 * 229.0 / 320.0).contains(&distortion.percent()), "{distortion:?}");
         assert!((338e6..360e6).contains(&(distortion.replayed as f64)), "{distortion:?}");
-        assert!(matches!(distortion.correction, Correction::Threads(factor) if factor < 1.0));
+        assert!(matches!(distortion.correction, StepCorrection::Threads(factor) if factor < 1.0));
         let typical = recorded.typical.time(&simulate(&recorded.typical.graph)) as f64;
         assert!((typical / (1e9 * plain) - 1.0).abs() < 0.001);
     }

@@ -3,12 +3,12 @@
 mod random;
 
 use perf4sight_base::error::Result;
-use perf4sight_replay::graph::{Builder, EdgeKind, Graph, Kind, Node, NodeId, Resource, ResourceKind};
+use perf4sight_replay::graph::{EdgeKind, GraphBuilder, NodeId, Resource, ResourceKind, TaskGraph, TaskNode, WorkKind};
 use perf4sight_replay::simulate::{critical_path, sensitivity, shares, simulate, slack};
 
 /// Starts of nodes by going through time from event to event, looking at every node in each round. Nodes that start and
 /// end in a round let others start in the next round at the same moment.
-fn starts_by_brute_force(graph: &Graph) -> Vec<u64> {
+fn starts_by_brute_force(graph: &TaskGraph) -> Vec<u64> {
     let mut before: Vec<Vec<NodeId>> = vec![Vec::new(); graph.nodes().len()];
     graph.edges().for_each(|(from, to, _)| before[to.index()].push(from));
     let mut ends: Vec<Option<u64>> = vec![None; graph.nodes().len()];
@@ -30,7 +30,7 @@ fn starts_by_brute_force(graph: &Graph) -> Vec<u64> {
 }
 
 /// For each resource that is free the node that starts.
-fn started_in_a_round(graph: &Graph, before: &[Vec<NodeId>], ends: &[Option<u64>], now: u64) -> Vec<NodeId> {
+fn started_in_a_round(graph: &TaskGraph, before: &[Vec<NodeId>], ends: &[Option<u64>], now: u64) -> Vec<NodeId> {
     let is_done = |id: &NodeId| ends[id.index()].is_some_and(|end| end <= now);
     let waits = |id: &NodeId| ends[id.index()].is_none() && before[id.index()].iter().all(is_done);
     let ready_at = |id: &NodeId| before[id.index()].iter().filter_map(|other| ends[other.index()]).max().unwrap_or(0);
@@ -51,7 +51,7 @@ fn nodes_start_when_a_second_implementation_starts_them() -> Result<()> {
     Ok(())
 }
 
-fn longer_by(graph: &Graph, id: NodeId, change: i64) -> u64 {
+fn longer_by(graph: &TaskGraph, id: NodeId, change: i64) -> u64 {
     let mut changed = graph.clone();
     changed.set_duration(id, graph.node(id).duration.saturating_add_signed(change));
     simulate(&changed).makespan(&changed)
@@ -100,7 +100,7 @@ fn a_node_that_takes_as_long_as_its_slack_longer_ends_the_step_no_later() -> Res
 }
 
 /// The graph with edges that fix the order in which its resources did their work.
-fn chained(graph: &Graph) -> Result<Graph> {
+fn chained(graph: &TaskGraph) -> Result<TaskGraph> {
     let schedule = simulate(graph);
     let mut builder = graph.edit();
     let mut last = vec![None; graph.resources().len()];
@@ -132,16 +132,16 @@ fn the_critical_path_has_no_gaps_and_its_shares_add_up_to_the_step() -> Result<(
 /// 1 at 25 and 26; the transfers take 40 each: 25-65 and 65-105.
 #[test]
 fn a_transfer_waits_for_the_last_rank_and_for_the_link() -> Result<()> {
-    let mut builder = Builder::default();
+    let mut builder = GraphBuilder::default();
     let call = builder.call("all_reduce", None);
     let link = builder.resource(Resource { rank: None, kind: ResourceKind::Link, name: "0".to_owned() });
     let durations = [[10, 20], [25, 1]];
     let threads = [0, 1]
         .map(|rank| builder.resource(Resource { rank: Some(rank), kind: ResourceKind::Thread, name: "1".to_owned() }));
-    let row = |duration, resource, kind| Node { duration, call, resource, kind, priority: 0 };
-    let transfers = [0, 1].map(|_| builder.node(row(40, link, Kind::Transfer)));
+    let row = |duration, resource, kind| TaskNode { duration, call, resource, kind, priority: 0 };
+    let transfers = [0, 1].map(|_| builder.node(row(40, link, WorkKind::Transfer)));
     for (thread, durations) in threads.into_iter().zip(durations) {
-        let work = durations.map(|duration| builder.node(row(duration, thread, Kind::Operation)));
+        let work = durations.map(|duration| builder.node(row(duration, thread, WorkKind::Operation)));
         builder.edge(work[0], work[1], EdgeKind::Order);
         work.iter().zip(transfers).for_each(|(work, transfer)| builder.edge(*work, transfer, EdgeKind::Rendezvous));
     }
@@ -155,11 +155,11 @@ fn a_transfer_waits_for_the_last_rank_and_for_the_link() -> Result<()> {
 
 #[test]
 fn operations_that_wait_for_each_other_are_refused_by_name() -> Result<()> {
-    let mut builder = Builder::default();
+    let mut builder = GraphBuilder::default();
     let thread = builder.resource(Resource { rank: Some(3), kind: ResourceKind::Thread, name: "1".to_owned() });
     let ids = ["a", "b", "c", "d"].map(|name| {
         let call = builder.call(name, None);
-        builder.node(Node { duration: 1, call, resource: thread, kind: Kind::Operation, priority: 0 })
+        builder.node(TaskNode { duration: 1, call, resource: thread, kind: WorkKind::Operation, priority: 0 })
     });
     [(0, 1), (1, 2), (2, 1), (2, 3)].iter().for_each(|&(from, to)| builder.edge(ids[from], ids[to], EdgeKind::Data));
     let error = builder.clone().finish().err().map(|error| error.to_string()).unwrap_or_default();

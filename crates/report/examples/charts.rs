@@ -1,9 +1,9 @@
 //! Every kind of chart on a page, and each as SVG and PNG: `cargo run -p perf4sight-report --example charts -- FOLDER`.
 
 use perf4sight_report::{
-    Axis, Bars, Block, Call, Chart, Colour, Content, Flame, Group, HeatCell, Heatmap, Histogram, Line, Page, Plot,
-    Point, Reference, Scatter, Series, Sign, Span, StackedArea, StackedBars, Texture, Theme, Timeline, Tradeoff, Value,
-    Whole,
+    Axis, BarGroup, BarLength, Bars, Block, CellContent, CellSign, Chart, Colour, Flame, FlameCall, HeatCell, Heatmap,
+    Histogram, Line, Page, Plot, Reference, Scatter, ScatterPoint, Series, StackedArea, StackedBars, Texture, Theme,
+    Timeline, TimelineSpan, Tradeoff, Value,
 };
 use std::error::Error;
 use std::path::PathBuf;
@@ -38,8 +38,8 @@ pub fn charts() -> Vec<(&'static str, Chart)> {
         ("bars", bars()),
         ("line", line()),
         ("curve", curve()),
-        ("stacked_bars", stacked(Whole::Sum)),
-        ("shares", stacked(Whole::Share)),
+        ("stacked_bars", stacked(BarLength::Sum)),
+        ("shares", stacked(BarLength::Share)),
         ("stacked_area", piled()),
         ("heatmap", heatmap()),
         ("map", map()),
@@ -60,7 +60,7 @@ fn error(i: usize) -> f64 {
 fn scatter() -> Chart {
     let point = |n: usize, i: usize| {
         let x = 8.0 * (n + 1) as f64 * 1.25f64.powi(i as i32);
-        Point { x, y: x * (1.0 + error(n * 17 + i)), label: format!("{} row {i}", FRUIT[n]) }
+        ScatterPoint { x, y: x * (1.0 + error(n * 17 + i)), label: format!("{} row {i}", FRUIT[n]) }
     };
     let series = (0..6).map(|n| Series::new(FRUIT[n], (0..20).map(|i| point(n, i))));
     let (x, y) = (Axis::log("measured (ms)"), Axis::log("predicted (ms)"));
@@ -71,7 +71,7 @@ fn scatter() -> Chart {
 fn tradeoff() -> Chart {
     let point = |n: usize, i: usize| {
         let x = 100.0 * 1.2f64.powi(i as i32);
-        Point {
+        ScatterPoint {
             x,
             y: (1.0 + error(n * 17 + i).abs()) * (9.0 - 2.0 * n as f64) / (1.0 + i as f64),
             label: format!("{} {i}", FRUIT[n]),
@@ -127,15 +127,17 @@ fn curve() -> Chart {
     )
 }
 
-fn stacked(whole: Whole) -> Chart {
+fn stacked(whole: BarLength) -> Chart {
     let operations = ["forward", "backward", "optimizer"].map(String::from).to_vec();
-    let group = |rank: usize| Group { name: format!("rank {rank}"), bars: operations.clone() };
+    let group = |rank: usize| BarGroup { name: format!("rank {rank}"), bars: operations.clone() };
     let of = |class: usize| (0..6).map(move |bar| (7.3 - class as f64 * 1.5) * (1.0 + 3.0 * error(bar * 7 + class)));
     let classes = ["Python", "C++", "CUDA API", "GPU"];
     let series = classes.iter().enumerate().map(|(i, name)| Series::new(*name, of(i))).collect();
     let (label, caption, intervals) = match whole {
-        Whole::Sum => ("time per iteration (ms)", "Whiskers hold 95 % of the iterations.", vec![Some((17.0, 25.5)); 6]),
-        Whole::Share => ("share of the time (%)", "The same, each bar in shares of its own.", Vec::new()),
+        BarLength::Sum => {
+            ("time per iteration (ms)", "Whiskers hold 95 % of the iterations.", vec![Some((17.0, 25.5)); 6])
+        }
+        BarLength::Share => ("share of the time (%)", "The same, each bar in shares of its own.", Vec::new()),
     };
     let groups = (0..2).map(group).collect();
     let plot = StackedBars { groups, value: Axis::linear(label), series, whole, keys: Vec::new(), intervals };
@@ -172,10 +174,10 @@ fn operations() -> Chart {
     };
     let pairs = (0..operations.len()).flat_map(|operation| (0..classes.len()).map(move |class| (operation, class)));
     let plot = StackedBars {
-        groups: vec![Group { name: String::new(), bars: vec!["before".into(), "after".into()] }],
+        groups: vec![BarGroup { name: String::new(), bars: vec!["before".into(), "after".into()] }],
         value: Axis::linear("time per iteration (s)"),
         series: pairs.enumerate().map(part).collect(),
-        whole: Whole::Sum,
+        whole: BarLength::Sum,
         keys: colours.chain(textures).collect(),
         intervals: Vec::new(),
     };
@@ -187,7 +189,7 @@ fn flame() -> Chart {
     let name = |i: usize| ["train", "forward", "linear", "aten::addmm", "cudaLaunchKernel"][i % 5].to_string();
     let call = |number: usize| {
         let (own, remark) = (0.2 + 2.0 * error(number).abs(), format!("{number} times"));
-        Call { number, under: number.checked_sub(1).map(|i| i / 3), name: name(number), own, remark }
+        FlameCall { number, under: number.checked_sub(1).map(|i| i / 3), name: name(number), own, remark }
     };
     let class = |name: &str, class: usize| Series::new(name, (0..200).filter(|i| i % 3 == class).map(call));
     let series = ["Python", "C++", "CUDA API"].iter().enumerate().map(|(i, name)| class(name, i)).collect();
@@ -199,10 +201,10 @@ fn heatmap() -> Chart {
     let (cpus, memory) = ([1.0, 2.0, 4.0, 8.0, 16.0], [16.0, 32.0, 64.0, 128.0]);
     let time = |cpus: f64, memory: f64| 40.0 + f64::max(900.0 / cpus, 3000.0 / memory);
     let cell = |cpus: f64, memory: f64| HeatCell {
-        content: Content::Number(time(cpus, memory)),
+        content: CellContent::Number(time(cpus, memory)),
         label: format!("{cpus} CPUs, {memory} GiB: {:.0} s", time(cpus, memory)),
     };
-    let lost = HeatCell { content: Content::Sign(Sign::Cross), label: "16 CPUs, 16 GiB: out of memory".into() };
+    let lost = HeatCell { content: CellContent::Sign(CellSign::Cross), label: "16 CPUs, 16 GiB: out of memory".into() };
     let mut cells: Vec<HeatCell> = memory.iter().flat_map(|memory| cpus.map(|cpus| cell(cpus, *memory))).collect();
     cells[4] = lost;
     let plot = Heatmap {
@@ -214,17 +216,17 @@ fn heatmap() -> Chart {
         value: Axis::log("epoch time (s)"),
         range: None,
         printed: true,
-        signs: vec![(Sign::Cross, "out of memory".into())],
+        signs: vec![(CellSign::Cross, "out of memory".into())],
     };
     Chart::new("Epoch time", "Fainter is faster.", Plot::Heatmap(plot))
 }
 
 fn map() -> Chart {
     let content = |level: usize, batch: usize| match (batch * (100 - level)) as f64 / 32.0 {
-        share if share <= 100.0 => Content::Number(share),
-        share if share <= 200.0 => Content::Sign(Sign::Cross),
-        _ if level == 90 => Content::Sign(Sign::Blank),
-        _ => Content::Sign(Sign::Dot),
+        share if share <= 100.0 => CellContent::Number(share),
+        share if share <= 200.0 => CellContent::Sign(CellSign::Cross),
+        _ if level == 90 => CellContent::Sign(CellSign::Blank),
+        _ => CellContent::Sign(CellSign::Dot),
     };
     let (levels, batches) = ([0, 10, 30, 50, 70, 90], [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]);
     let cell = |level: usize, batch: usize| HeatCell {
@@ -241,17 +243,21 @@ fn map() -> Chart {
         range: Some((0.0, 100.0)),
         printed: false,
         signs: vec![
-            (Sign::Cross, "out of memory".into()),
-            (Sign::Dot, "not tried".into()),
-            (Sign::Blank, "no row".into()),
+            (CellSign::Cross, "out of memory".into()),
+            (CellSign::Dot, "not tried".into()),
+            (CellSign::Blank, "no row".into()),
         ],
     };
     Chart::new("What fits", "Stronger colour takes more of the memory.", Plot::Heatmap(plot))
 }
 
 fn timeline() -> Chart {
-    let span =
-        |track: usize, start: f64, took: f64, name: &str| Span { track, start, end: start + took, name: name.into() };
+    let span = |track: usize, start: f64, took: f64, name: &str| TimelineSpan {
+        track,
+        start,
+        end: start + took,
+        name: name.into(),
+    };
     let phases = |i: usize, name: &'static str| span(0, i as f64 * 10.0, 9.7, name);
     let python = vec![phases(0, "forward"), phases(1, "backward"), span(0, 20.0, 3.0, "optimizer.step")];
     let operators = (0..40).map(|i| span(0, 0.2 + i as f64 * 0.5, 0.42, "aten::conv2d"));

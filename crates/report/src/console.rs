@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The amount and format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum OutputMode {
     /// Results on stdout; progress, notes and warnings on stderr.
     Normal,
     /// Results on stdout and warnings on stderr; no progress, no notes.
@@ -26,22 +26,22 @@ pub enum Mode {
     QuietJson,
 }
 
-impl Mode {
+impl OutputMode {
     /// Whether results are one JSON summary.
     pub fn is_json(self) -> bool {
-        matches!(self, Mode::Json | Mode::QuietJson)
+        matches!(self, OutputMode::Json | OutputMode::QuietJson)
     }
 
     fn is_quiet(self) -> bool {
-        matches!(self, Mode::Quiet | Mode::QuietJson)
+        matches!(self, OutputMode::Quiet | OutputMode::QuietJson)
     }
 }
 
 /// How this process prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct ConsoleSettings {
     /// The amount and format of the output.
-    pub mode: Mode,
+    pub mode: OutputMode,
     /// Bold and coloured words in results.
     pub colour: bool,
     /// Moving bars instead of occasional lines of progress.
@@ -60,19 +60,19 @@ pub(super) type Sink = Arc<Mutex<Box<dyn Write + Send>>>;
 /// Writing never panics and never ends a run. If the reader has closed the pipe (`perf4sight networks | head`), nothing
 /// more is written to it; any other write error is kept for [`Console::finish`].
 pub struct Console {
-    settings: Settings,
+    settings: ConsoleSettings,
     out: Sink,
     err: Sink,
     bars: MultiProgress,
     failure: Mutex<Option<io::Error>>,
 }
 
-impl Settings {
+impl ConsoleSettings {
     /// The settings for the current terminal. Colours are used only if results go to a terminal and `colour` allows
     /// them (the command line disallows them if `NO_COLOR` is set).
-    pub fn of_terminal(mode: Mode, colour: bool) -> Self {
+    pub fn of_terminal(mode: OutputMode, colour: bool) -> Self {
         let results_are_read = io::stdout().is_terminal();
-        Settings {
+        ConsoleSettings {
             mode,
             colour: colour && results_are_read,
             bars: io::stderr().is_terminal(),
@@ -83,12 +83,16 @@ impl Settings {
 
 impl Console {
     /// Prints to stdout and stderr.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: ConsoleSettings) -> Self {
         Self::writing_to(settings, io::stdout(), io::stderr())
     }
 
     /// A console that writes results to `out`, everything else to `err`.
-    pub fn writing_to(settings: Settings, out: impl Write + Send + 'static, err: impl Write + Send + 'static) -> Self {
+    pub fn writing_to(
+        settings: ConsoleSettings,
+        out: impl Write + Send + 'static,
+        err: impl Write + Send + 'static,
+    ) -> Self {
         Console {
             settings,
             out: Arc::new(Mutex::new(Box::new(out))),
@@ -99,7 +103,7 @@ impl Console {
     }
 
     /// The amount and format of its output.
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> OutputMode {
         self.settings.mode
     }
 
@@ -118,7 +122,7 @@ impl Console {
         self.result(&format!("\n{}\n", lines.join("\n")));
     }
 
-    /// The summary of the run for programs; printed only if [`Mode::is_json`].
+    /// The summary of the run for programs; printed only if [`OutputMode::is_json`].
     pub fn json(&self, summary: &serde_json::Value) {
         if self.settings.mode.is_json() {
             self.print(&self.out, &format!("{}\n", printable_json(&format!("{summary:#}"))));

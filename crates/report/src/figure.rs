@@ -1,7 +1,7 @@
 //! A chart as a picture of its own, with its title, legend and caption.
 
-use crate::chart::{Chart, Entry};
-use crate::drawing::{Anchor, Drawing, FONT, Mark, Shape, text_width};
+use crate::chart::{Chart, LegendEntry};
+use crate::drawing::{Drawing, DrawnMark, FONT, MarkShape, TextAnchor, text_width};
 use crate::theme::{Ink, Theme};
 use perf4sight_base::error::Result;
 
@@ -33,7 +33,7 @@ impl Chart {
     }
 
     fn figure(&self) -> Drawing {
-        let plot = self.plot.drawn();
+        let plot = self.plot.as_draw();
         let drawing = plot.draw(plot.widths()[0]);
         let width = drawing.width.max(plot.widths()[0]);
         let [caption, note] = [&self.caption, &drawing.note].map(|text| paragraph(text, width, FONT, Ink::MUTED));
@@ -66,22 +66,22 @@ fn paragraph(text: &str, width: f64, size: f64, ink: Ink) -> Drawing {
     let drawing = Drawing::new(width, lines.len() as f64 * 1.4 * size);
     for (i, text) in lines.into_iter().enumerate() {
         let at = (0.0, (i as f64 + 0.5) * 1.4 * size);
-        drawing.add(Mark::new(Shape::Text { text, at, anchor: Anchor::Start, size }, ink));
+        drawing.add(DrawnMark::new(MarkShape::Text { text, at, anchor: TextAnchor::Start, size }, ink));
     }
     drawing
 }
 
 /// Entries next to each other, as many per line as fit.
-fn legend(entries: Vec<Entry>, width: f64) -> Drawing {
+fn legend(entries: Vec<LegendEntry>, width: f64) -> Drawing {
     let mut drawing = Drawing::new(width, 0.0);
     let (mut left, mut top) = (0.0, 0.0);
-    for Entry { sign, name } in entries {
+    for LegendEntry { sign, name } in entries {
         let name_at = sign.width + 6.0;
         let wide = name_at + text_width(&name, FONT);
         if left > 0.0 && left + wide > width {
             (left, top) = (0.0, top + LINE);
         }
-        drawing.add(Mark::text(name, (left + name_at, top + LINE / 2.0), Anchor::Start, Ink::TEXT));
+        drawing.add(DrawnMark::text(name, (left + name_at, top + LINE / 2.0), TextAnchor::Start, Ink::TEXT));
         let lower = (LINE - sign.height) / 2.0;
         drawing.place(&sign, (left, top + lower));
         left += wide + 1.5 * FONT;

@@ -2,9 +2,9 @@
 //! All is there without scripts; one lets people zoom into timelines.
 
 use super::chart::{COLUMN, Chart, Plot};
-use super::page::{Block, Chapter, Fact, Page, Tone};
+use super::page::{AnswerTone, Block, Chapter, Fact, Page};
 use super::printable::is_obeyed;
-use super::table::{Align, Column, Table};
+use super::table::{Align, Table, TableColumn};
 use super::theme;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use perf4sight_base::overwrite::PROGRAM;
@@ -15,7 +15,7 @@ const TIMELINES: &str = include_str!("chart/timeline.js");
 impl Page {
     /// The whole file. Equal pages give equal bytes.
     pub fn to_html(&self) -> String {
-        shown(html! {
+        clean_text(html! {
             (DOCTYPE) "\n"
             html lang="en" {
                 head {
@@ -31,10 +31,10 @@ impl Page {
                     header { h1 { (self.title) } p { (self.subtitle) } }
                     "\n"
                     nav aria-label="Contents" {
-                        ul { @for (id, chapter) in self.numbered() { li { a href={ "#" (id) } { (chapter.title) } } "\n" } }
+                        ul { @for (id, chapter) in self.numbered_chapters() { li { a href={ "#" (id) } { (chapter.title) } } "\n" } }
                     }
                     "\n"
-                    main { @for (id, chapter) in self.numbered() { (chapter_html(&id, chapter)) "\n" } }
+                    main { @for (id, chapter) in self.numbered_chapters() { (chapter_html(&id, chapter)) "\n" } }
                     @if self.has_timeline() {
                         script { "\n" (PreEscaped(TIMELINES)) }
                     }
@@ -49,14 +49,14 @@ impl Page {
         blocks.any(|block| matches!(block, Block::Chart(Chart { plot: Plot::Timeline(_), .. })))
     }
 
-    fn numbered(&self) -> impl Iterator<Item = (String, &Chapter)> {
+    fn numbered_chapters(&self) -> impl Iterator<Item = (String, &Chapter)> {
         self.chapters.iter().enumerate().map(|(i, chapter)| (format!("section-{}", i + 1), chapter))
     }
 }
 
 /// The finished text without control and direction characters: HTML allows no control characters, and direction
 /// characters would reverse the text after them. The templates contain none.
-pub(crate) fn shown(markup: Markup) -> String {
+pub(crate) fn clean_text(markup: Markup) -> String {
     markup.into_string().replace(is_obeyed, "\u{fffd}")
 }
 
@@ -94,11 +94,11 @@ fn block_html(block: &Block) -> Markup {
     }
 }
 
-fn verdict_html(tone: Tone, text: &str) -> Markup {
+fn verdict_html(tone: AnswerTone, text: &str) -> Markup {
     let (class, word) = match tone {
-        Tone::Good => ("good", "Good"),
-        Tone::Caution => ("caution", "Caution"),
-        Tone::Bad => ("bad", "Do not rely on it"),
+        AnswerTone::Good => ("good", "Good"),
+        AnswerTone::Caution => ("caution", "Caution"),
+        AnswerTone::Bad => ("bad", "Do not rely on it"),
     };
     html! { p class={ "verdict " (class) } { strong { (word) "." } " " (text) } }
 }
@@ -141,7 +141,7 @@ fn table_html(table: &Table, captioned: bool) -> Markup {
     }
 }
 
-fn class(column: &Column) -> Option<&'static str> {
+fn class(column: &TableColumn) -> Option<&'static str> {
     match column.align {
         Align::Left => None,
         Align::Right => Some("number"),
@@ -149,7 +149,7 @@ fn class(column: &Column) -> Option<&'static str> {
 }
 
 fn chart_html(chart: &Chart) -> Markup {
-    let (plot, description) = (chart.plot.drawn(), chart.description());
+    let (plot, description) = (chart.plot.as_draw(), chart.description());
     let drawings: Vec<_> = plot.widths().iter().map(|width| plot.draw(*width)).collect();
     // If there is a drawing for wide pages and one for narrow ones, the style shows one of them.
     let classes = if drawings.len() > 1 { ["drawing wide", "drawing narrow"] } else { ["drawing", ""] };

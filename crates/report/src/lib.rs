@@ -36,10 +36,10 @@ mod theme;
 
 // All parts of a chart: a new kind is named only in its own module.
 pub use chart::*;
-pub use console::{Console, Mode, Settings};
+pub use console::{Console, ConsoleSettings, OutputMode};
 pub use drawing::Texture;
-pub use page::{Block, Chapter, Fact, Page, Tone, sentence};
+pub use page::{AnswerTone, Block, Chapter, Fact, Page, sentence};
 pub use printable::{paragraph, printable};
 pub use progress::Progress;
-pub use table::{Align, Cell, Column, Rows, Table, significant};
+pub use table::{Align, Cell, Table, TableBuilder, TableColumn, significant};
 pub use theme::Theme;

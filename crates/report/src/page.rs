@@ -29,7 +29,7 @@ pub enum Block {
     /// A paragraph in plain text.
     Text(String),
     /// The answer the reader came for, in plain words.
-    Verdict(Tone, String),
+    Verdict(AnswerTone, String),
     /// A few numbers in large type.
     Headline(Vec<Fact>),
     /// Names and values, one below the other.
@@ -48,7 +48,7 @@ pub enum Block {
 
 /// The quality of the answer; a better one is smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tone {
+pub enum AnswerTone {
     /// Nothing to be done.
     Good,
     /// Read on before relying on it.

@@ -21,23 +21,23 @@ const TICK: Duration = Duration::from_secs(1);
 /// Counts finished work; its output disappears on drop.
 pub struct Progress {
     bar: ProgressBar,
-    log: Option<Log>,
-    pace: Shared,
+    log: Option<ProgressLog>,
+    pace: SharedPace,
 }
 
 /// The pace, which the style of a bar reads as well.
-type Shared = Arc<Mutex<Pace>>;
+type SharedPace = Arc<Mutex<ProgressPace>>;
 
 /// What the time left goes by.
 #[derive(Debug, Clone, Copy)]
-struct Pace {
+struct ProgressPace {
     /// The maximum duration of the task.
     most: Duration,
     /// The time from which on pieces are alike, and the pieces that were done by then; none before the first of them.
     since: Option<(Duration, u64)>,
 }
 
-struct Log {
+struct ProgressLog {
     what: String,
     sink: Sink,
     /// No line is written before this time.
@@ -49,12 +49,12 @@ struct Log {
 impl Progress {
     /// A counter without output.
     pub fn silent(total: u64) -> Self {
-        Progress { bar: hidden(total), log: None, pace: Pace::shared() }
+        Progress { bar: hidden(total), log: None, pace: ProgressPace::shared() }
     }
 
     /// A bar, next to other bars of the terminal.
     pub(super) fn bar(total: u64, what: &str, bars: &MultiProgress) -> Self {
-        let pace = Pace::shared();
+        let pace = ProgressPace::shared();
         let bar = bars.add(ProgressBar::new(total)).with_style(style(pace.clone())).with_prefix(what.to_string());
         bar.tick();
         bar.enable_steady_tick(TICK);
@@ -63,13 +63,13 @@ impl Progress {
 
     /// An occasional line in a log.
     pub(super) fn lines(total: u64, what: &str, sink: Sink, patience: Duration) -> Self {
-        let log = Log { what: what.to_string(), sink, patience, written: AtomicU64::new(0) };
-        Progress { bar: hidden(total), log: Some(log), pace: Pace::shared() }
+        let log = ProgressLog { what: what.to_string(), sink, patience, written: AtomicU64::new(0) };
+        Progress { bar: hidden(total), log: Some(log), pace: ProgressPace::shared() }
     }
 
     /// Sets the maximum duration of the task, after which it ends even if unfinished; the time left never exceeds it.
     #[must_use]
-    pub fn within(self, most: Duration) -> Self {
+    pub fn with_limit(self, most: Duration) -> Self {
         self.set_pace(|pace| pace.most = most);
         self
     }
@@ -87,12 +87,12 @@ impl Progress {
         self.set_pace(|pace| pace.since = pace.since.or(Some(here)));
     }
 
-    fn set_pace(&self, change: impl FnOnce(&mut Pace)) {
+    fn set_pace(&self, change: impl FnOnce(&mut ProgressPace)) {
         change(&mut self.pace.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Sets the name of the current piece of work.
-    pub fn doing(&self, item: impl Into<String>) {
+    pub fn set_item(&self, item: impl Into<String>) {
         self.bar.set_message(one_line(&item.into()));
     }
 
@@ -115,7 +115,7 @@ impl Progress {
         }
     }
 
-    fn is_silent(&self, log: &Log) -> bool {
+    fn is_silent(&self, log: &ProgressLog) -> bool {
         self.bar.elapsed() >= SILENCE + Duration::from_millis(log.written.load(Ordering::Relaxed))
     }
 
@@ -127,12 +127,12 @@ impl Progress {
         self.bar.length().unwrap_or(0)
     }
 
-    fn write(&self, log: &Log, done: u64) {
+    fn write(&self, log: &ProgressLog, done: u64) {
         log.written.store(self.bar.elapsed().as_millis() as u64, Ordering::Relaxed);
         let left = match self.total().saturating_sub(done) {
             0 => ", done".to_string(),
-            _ => Pace::of(&self.pace)
-                .left(self.bar.elapsed(), [done, self.total()])
+            _ => ProgressPace::snapshot(&self.pace)
+                .time_left(self.bar.elapsed(), [done, self.total()])
                 .map_or(String::new(), |left| format!(", {} left", HumanDuration(left))),
         };
         let took = HumanDuration(self.bar.elapsed());
@@ -150,9 +150,11 @@ impl Drop for Progress {
 }
 
 /// The style of a bar; the time left is shown once a piece that tells it is finished.
-fn style(pace: Shared) -> ProgressStyle {
+fn style(pace: SharedPace) -> ProgressStyle {
     let key = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-        if let Some(left) = Pace::of(&pace).left(state.elapsed(), [state.pos(), state.len().unwrap_or(0)]) {
+        if let Some(left) =
+            ProgressPace::snapshot(&pace).time_left(state.elapsed(), [state.pos(), state.len().unwrap_or(0)])
+        {
             // A bar that cannot be drawn is no reason to stop.
             let _ = write!(out, "{:#} left", HumanDuration(left));
         }
@@ -163,19 +165,19 @@ fn style(pace: Shared) -> ProgressStyle {
         .progress_chars("━╸─")
 }
 
-impl Pace {
+impl ProgressPace {
     /// All pieces are alike.
-    fn shared() -> Shared {
-        Arc::new(Mutex::new(Pace { most: Duration::MAX, since: Some((Duration::ZERO, 0)) }))
+    fn shared() -> SharedPace {
+        Arc::new(Mutex::new(ProgressPace { most: Duration::MAX, since: Some((Duration::ZERO, 0)) }))
     }
 
-    fn of(shared: &Shared) -> Self {
+    fn snapshot(shared: &SharedPace) -> Self {
         *shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The time left, limited by the maximum duration: the rest takes as long as the pieces that are done; none where nothing tells yet.
     /// (indicatif's own estimate goes by the latest pieces, and tells weeks where many end at once.)
-    fn left(self, elapsed: Duration, [done, total]: [u64; 2]) -> Option<Duration> {
+    fn time_left(self, elapsed: Duration, [done, total]: [u64; 2]) -> Option<Duration> {
         let (begun, before) = self.since?;
         let known = done.checked_sub(before).filter(|known| *known > 0)?;
         let rest = total.saturating_sub(done) as f64 / known as f64;

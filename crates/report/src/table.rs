@@ -1,7 +1,7 @@
 //! A table as data: named columns, typed cells, and its machine-readable forms (CSV and JSON).
 
 use super::printable::one_line;
-use perf4sight_base::units::{Bytes, Milliseconds, Percent, grouped};
+use perf4sight_base::units::{Bytes, Milliseconds, Percent, grouped_digits};
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -37,7 +37,7 @@ pub enum Align {
 
 /// The head of a column: a key for programs, a heading for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
+pub struct TableColumn {
     /// CSV header and JSON key, with the unit if there is one: `peak_bytes`, `latency_ms`.
     pub key: String,
     /// What people read above it.
@@ -49,13 +49,13 @@ pub struct Column {
 /// Rows of typed cells under named columns.
 ///
 /// ```
-/// use perf4sight_report::{Column, Table};
+/// use perf4sight_report::{TableColumn, Table};
 /// use perf4sight_base::units::Percent;
 ///
 /// let mut table = Table::new("Pruned networks", [
-///     Column::text("variant", "variant"),
-///     Column::number("parameters", "parameters"),
-///     Column::number("reached_percent", "reached"),
+///     TableColumn::text("variant", "variant"),
+///     TableColumn::number("parameters", "parameters"),
+///     TableColumn::number("reached_percent", "reached"),
 /// ]);
 /// table.row(["resnet18_30".into(), 8_182_758u64.into(), Percent(30.0).into()]);
 /// assert_eq!(table.to_text(None), "\
@@ -71,26 +71,26 @@ pub struct Table {
     /// What people read above the table; may be empty.
     pub title: String,
     /// From the left.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// Each as long as the columns.
     pub rows: Vec<Vec<Cell>>,
 }
 
-impl Column {
+impl TableColumn {
     /// A column that is aligned to the left.
     pub fn text(key: impl Into<String>, heading: impl Into<String>) -> Self {
-        Column { key: key.into(), heading: heading.into(), align: Align::Left }
+        TableColumn { key: key.into(), heading: heading.into(), align: Align::Left }
     }
 
     /// A column that is aligned to the right and never cut.
     pub fn number(key: impl Into<String>, heading: impl Into<String>) -> Self {
-        Column { key: key.into(), heading: heading.into(), align: Align::Right }
+        TableColumn { key: key.into(), heading: heading.into(), align: Align::Right }
     }
 }
 
 impl Table {
     /// A table that rows are added to.
-    pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = Column>) -> Self {
+    pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = TableColumn>) -> Self {
         Table { title: title.into(), columns: columns.into_iter().collect(), rows: Vec::new() }
     }
 
@@ -135,41 +135,41 @@ impl Table {
 /// A table under construction with a row for each item: every column is declared together with its cells.
 ///
 /// ```
-/// use perf4sight_report::Rows;
+/// use perf4sight_report::TableBuilder;
 ///
 /// let networks = [("resnet18", 11_689_512u64), ("mobilenet_v2", 3_504_872)];
-/// let table = Rows::new("Networks", networks)
+/// let table = TableBuilder::new("Networks", networks)
 ///     .text("network", "network", |(name, _)| *name)
 ///     .number("parameters", "parameters", |(_, parameters)| *parameters)
 ///     .table();
 /// assert_eq!(table.to_csv(), "network,parameters\nresnet18,11689512\nmobilenet_v2,3504872\n");
 /// ```
-pub struct Rows<T> {
+pub struct TableBuilder<T> {
     items: Vec<T>,
     table: Table,
 }
 
-impl<T> Rows<T> {
+impl<T> TableBuilder<T> {
     /// No columns yet.
     pub fn new(title: impl Into<String>, items: impl IntoIterator<Item = T>) -> Self {
         let items: Vec<T> = items.into_iter().collect();
         let rows = vec![Vec::new(); items.len()];
-        Rows { items, table: Table { title: title.into(), columns: Vec::new(), rows } }
+        TableBuilder { items, table: Table { title: title.into(), columns: Vec::new(), rows } }
     }
 
     /// Adds a column of words.
     #[must_use]
     pub fn text<C: Into<Cell>>(self, key: &str, heading: impl Into<String>, cell: impl Fn(&T) -> C) -> Self {
-        self.column(Column::text(key, heading), cell)
+        self.column(TableColumn::text(key, heading), cell)
     }
 
     /// Adds a column of numbers.
     #[must_use]
     pub fn number<C: Into<Cell>>(self, key: &str, heading: impl Into<String>, cell: impl Fn(&T) -> C) -> Self {
-        self.column(Column::number(key, heading), cell)
+        self.column(TableColumn::number(key, heading), cell)
     }
 
-    fn column<C: Into<Cell>>(mut self, column: Column, cell: impl Fn(&T) -> C) -> Self {
+    fn column<C: Into<Cell>>(mut self, column: TableColumn, cell: impl Fn(&T) -> C) -> Self {
         self.table.columns.push(column);
         self.table.rows.iter_mut().zip(&self.items).for_each(|(row, item)| row.push(cell(item).into()));
         self
@@ -218,7 +218,7 @@ impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cell::Text(text) => f.write_str(text),
-            Cell::Count(count) => f.write_str(&grouped(*count)),
+            Cell::Count(count) => f.write_str(&grouped_digits(*count)),
             Cell::Float(value) => f.write_str(&significant(*value)),
             Cell::Milliseconds(value) => value.fmt(f),
             Cell::Bytes(value) => value.fmt(f),
@@ -243,7 +243,7 @@ pub fn significant(value: f64) -> String {
     }
     if magnitude >= 999.5 {
         let sign = if value < 0.0 { "-" } else { "" };
-        return format!("{sign}{}", grouped(magnitude.round() as u64));
+        return format!("{sign}{}", grouped_digits(magnitude.round() as u64));
     }
     if magnitude > 0.0 && magnitude < 0.5e-6 {
         // Only zeros would look like no value at all.

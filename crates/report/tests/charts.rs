@@ -6,8 +6,9 @@
 mod gallery;
 
 use perf4sight_report::{
-    Axis, Bars, Call, Chart, Content, Flame, Group, HeatCell, Heatmap, Histogram, Line, Plot, Point, Reference,
-    Scatter, Series, Sign, Span, StackedArea, StackedBars, Theme, Timeline, Tradeoff, Value, Whole,
+    Axis, BarGroup, BarLength, Bars, CellContent, CellSign, Chart, Flame, FlameCall, HeatCell, Heatmap, Histogram,
+    Line, Plot, Reference, Scatter, ScatterPoint, Series, StackedArea, StackedBars, Theme, Timeline, TimelineSpan,
+    Tradeoff, Value,
 };
 use roxmltree::{Document, Node};
 use std::io::Cursor;
@@ -84,8 +85,8 @@ fn charts_of(text: &str, numbers: &[f64]) -> Vec<Chart> {
         histogram(text, numbers),
         timeline(text, numbers),
         flame(text, numbers),
-        stacked(text, numbers, Whole::Sum),
-        stacked(text, numbers, Whole::Share),
+        stacked(text, numbers, BarLength::Sum),
+        stacked(text, numbers, BarLength::Share),
         piled(text, numbers, first),
         Plot::Heatmap(Heatmap { printed: true, ..heatmap(text, numbers, x()) }),
         Plot::Heatmap(Heatmap { range: Some((first, first)), ..heatmap(text, numbers, y()) }),
@@ -102,7 +103,7 @@ fn names(text: &str, numbers: &[f64]) -> Vec<String> {
 }
 
 fn scatter(text: &str, numbers: &[f64]) -> Plot {
-    let points = pairs(numbers).map(|(x, y)| Point { x, y, label: text.into() });
+    let points = pairs(numbers).map(|(x, y)| ScatterPoint { x, y, label: text.into() });
     Plot::Scatter(Scatter {
         x: Axis::log(text),
         y: Axis::log(text),
@@ -112,7 +113,7 @@ fn scatter(text: &str, numbers: &[f64]) -> Plot {
 }
 
 fn tradeoff(text: &str, numbers: &[f64], first: f64) -> Plot {
-    let points = pairs(numbers).map(|(x, y)| Point { x, y, label: text.into() });
+    let points = pairs(numbers).map(|(x, y)| ScatterPoint { x, y, label: text.into() });
     let references = vec![Reference::Upright(first, text.into()), Reference::Level(first, text.into())];
     Plot::Tradeoff(Tradeoff {
         x: Axis::log(text),
@@ -141,7 +142,7 @@ fn histogram(text: &str, numbers: &[f64]) -> Plot {
 }
 
 fn timeline(text: &str, numbers: &[f64]) -> Plot {
-    let spans = pairs(numbers).map(|(start, end)| Span { track: 0, start, end, name: text.into() });
+    let spans = pairs(numbers).map(|(start, end)| TimelineSpan { track: 0, start, end, name: text.into() });
     let series = vec![Series::new(text, spans)];
     Plot::Timeline(Timeline { time: Axis::linear(text), tracks: vec![text.into()], series })
 }
@@ -150,15 +151,15 @@ fn timeline(text: &str, numbers: &[f64]) -> Plot {
 fn flame(text: &str, numbers: &[f64]) -> Plot {
     let call = |(number, own): (usize, f64)| {
         let under = (number % 3 > 0).then_some((number * 7) % 5);
-        Call { number, under, name: text.into(), own, remark: text.into() }
+        FlameCall { number, under, name: text.into(), own, remark: text.into() }
     };
     let series = vec![Series::new(text, numbers.iter().copied().enumerate().map(call))];
     Plot::Flame(Flame { value: Axis::linear(text), whole: numbers.iter().sum(), series })
 }
 
-fn stacked(text: &str, numbers: &[f64], whole: Whole) -> Plot {
+fn stacked(text: &str, numbers: &[f64], whole: BarLength) -> Plot {
     Plot::StackedBars(StackedBars {
-        groups: vec![Group { name: text.into(), bars: names(text, numbers) }],
+        groups: vec![BarGroup { name: text.into(), bars: names(text, numbers) }],
         value: Axis::linear(text),
         series: vec![Series::new(text, numbers.to_vec()), Series::new(text, numbers.to_vec())],
         whole,
@@ -179,7 +180,7 @@ fn piled(text: &str, numbers: &[f64], first: f64) -> Plot {
 }
 
 fn heatmap(text: &str, numbers: &[f64], value: Axis) -> Heatmap {
-    let cell = |(x, _): (f64, f64)| HeatCell { content: Content::Number(x), label: text.into() };
+    let cell = |(x, _): (f64, f64)| HeatCell { content: CellContent::Number(x), label: text.into() };
     Heatmap {
         row_label: text.into(),
         column_label: text.into(),
@@ -189,7 +190,7 @@ fn heatmap(text: &str, numbers: &[f64], value: Axis) -> Heatmap {
         value,
         range: None,
         printed: false,
-        signs: vec![(Sign::Cross, text.into())],
+        signs: vec![(CellSign::Cross, text.into())],
     }
 }
 
@@ -246,7 +247,7 @@ fn of_box(path: &str) -> f64 {
 fn thousands_of_short_spans_take_the_room_of_their_time() {
     // One track of 1,000 units, 40,000 spans of two classes: 25 units in which the first takes 10 and the second 5, over and over.
     let spans = |offset: f64, took: f64| {
-        (0..20_000).map(move |i| Span {
+        (0..20_000).map(move |i| TimelineSpan {
             track: 0,
             start: f64::from(i) * 0.05 + offset,
             end: f64::from(i) * 0.05 + offset + took,
@@ -322,8 +323,12 @@ fn names_of_places_stand_above_what_is_piled_up_and_apart() {
 
 #[test]
 fn spans_lie_below_those_they_begin_in_and_what_is_too_deep_is_counted() {
-    let nested =
-        (0..30).map(|i| Span { track: 0, start: f64::from(i), end: 100.0 - f64::from(i), name: format!("level {i}") });
+    let nested = (0..30).map(|i| TimelineSpan {
+        track: 0,
+        start: f64::from(i),
+        end: 100.0 - f64::from(i),
+        name: format!("level {i}"),
+    });
     let plot = |series| Plot::Timeline(Timeline { time: Axis::linear("t"), tracks: vec!["track".into()], series });
     let deep = svg(plot(vec![Series::new("a", nested)]));
     // Twelve levels are drawn, 30 - 12 = 18 are not.
@@ -337,7 +342,7 @@ fn spans_lie_below_those_they_begin_in_and_what_is_too_deep_is_counted() {
     };
     assert!(named("level 0") < named("level 1") && named("level 11").is_some() && named("level 12").is_none());
     // One that begins within another and ends after it is below, too; the next one is on top again.
-    let of = |(start, end): (f64, f64)| Span { track: 0, start, end, name: format!("from {start}") };
+    let of = |(start, end): (f64, f64)| TimelineSpan { track: 0, start, end, name: format!("from {start}") };
     let crossing = svg(plot(vec![Series::new("a", [(0.0, 40.0), (30.0, 60.0), (60.0, 100.0)].map(of))]));
     let document = Document::parse(&crossing).unwrap();
     let y = |name: &str| {
@@ -353,7 +358,7 @@ fn spans_lie_below_those_they_begin_in_and_what_is_too_deep_is_counted() {
 /// By hand: `main` and what it makes take 100: `run` all but 0.2 of it, of which `a` takes 60 with 40 in `c`, and `b` 38.
 #[test]
 fn calls_lie_below_those_that_make_them_as_wide_as_their_time() {
-    let call = |number: usize, under: usize, name: &str, own: f64| Call {
+    let call = |number: usize, under: usize, name: &str, own: f64| FlameCall {
         number,
         under: Some(under),
         name: name.into(),
@@ -361,7 +366,7 @@ fn calls_lie_below_those_that_make_them_as_wide_as_their_time() {
         remark: String::new(),
     };
     let calls = [
-        Call { under: None, ..call(0, 0, "main", 0.2) },
+        FlameCall { under: None, ..call(0, 0, "main", 0.2) },
         call(1, 0, "run", 1.8),
         call(2, 1, "b", 38.0),
         call(3, 1, "a", 20.0),
@@ -403,7 +408,7 @@ fn keys_take_the_place_of_series_in_a_legend() {
 fn shares_fill_the_bar_and_sums_their_length() {
     let plot = |whole| {
         Plot::StackedBars(StackedBars {
-            groups: vec![Group { name: String::new(), bars: vec!["x".into(), "y".into()] }],
+            groups: vec![BarGroup { name: String::new(), bars: vec!["x".into(), "y".into()] }],
             value: Axis::linear("ms"),
             series: vec![Series::new("a", [30.0, 10.0]), Series::new("b", [10.0, 10.0])],
             whole,
@@ -418,12 +423,12 @@ fn shares_fill_the_bar_and_sums_their_length() {
         let title = |node: &Node| node.first_child().unwrap().text().unwrap().to_string();
         titled.map(|node| (title(&node), number(&node, "width"))).collect()
     };
-    let shares = parts(Whole::Share);
+    let shares = parts(BarLength::Share);
     let tips: Vec<&str> = shares.iter().map(|(tip, _)| tip.as_str()).collect();
     assert_eq!(tips, ["x, a: 30.0 (75.0 %)", "x, b: 10.0 (25.0 %)", "y, a: 10.0 (50.0 %)", "y, b: 10.0 (50.0 %)"]);
     let whole = shares[0].1 + shares[1].1;
     assert!((shares[0].1 / whole - 0.75).abs() < 1e-3 && (shares[2].1 + shares[3].1 - whole).abs() < 0.3);
-    let sums = parts(Whole::Sum);
+    let sums = parts(BarLength::Sum);
     assert!((sums[0].1 / sums[1].1 - 3.0).abs() < 0.01 && (sums[1].1 - sums[2].1).abs() < 0.2);
 }
 
@@ -431,7 +436,8 @@ fn shares_fill_the_bar_and_sums_their_length() {
 /// second is, and from there to the last: five places in all.
 #[test]
 fn the_front_joins_what_nothing_betters_in_both() {
-    let points = [(3.0, 4.0), (1.0, 5.0), (4.0, 1.0), (2.0, 3.0)].map(|(x, y)| Point { x, y, label: String::new() });
+    let points =
+        [(3.0, 4.0), (1.0, 5.0), (4.0, 1.0), (2.0, 3.0)].map(|(x, y)| ScatterPoint { x, y, label: String::new() });
     let (x, y) = (Axis::linear("x"), Axis::linear("y"));
     let plot = Tradeoff { x, y, series: vec![Series::new("a", points)], references: Vec::new() };
     let svg = svg(Plot::Tradeoff(plot));
@@ -463,8 +469,9 @@ fn a_line_is_interrupted_where_nothing_is_known() {
 
 #[test]
 fn numbers_of_a_heat_map_are_written_and_its_legend_tells_what_occurs() {
-    let cells = [10.0, 20.0, 40.0].map(|number| HeatCell { content: Content::Number(number), label: String::new() });
-    let lost = HeatCell { content: Content::Sign(Sign::Cross), label: String::new() };
+    let cells =
+        [10.0, 20.0, 40.0].map(|number| HeatCell { content: CellContent::Number(number), label: String::new() });
+    let lost = HeatCell { content: CellContent::Sign(CellSign::Cross), label: String::new() };
     let plot = Heatmap {
         row_label: "memory".into(),
         column_label: "CPUs".into(),
@@ -474,7 +481,7 @@ fn numbers_of_a_heat_map_are_written_and_its_legend_tells_what_occurs() {
         value: Axis::linear("seconds"),
         range: None,
         printed: true,
-        signs: vec![(Sign::Cross, "out of memory".into()), (Sign::Dot, "not tried".into())],
+        signs: vec![(CellSign::Cross, "out of memory".into()), (CellSign::Dot, "not tried".into())],
     };
     let svg = svg(Plot::Heatmap(plot));
     for text in ["10.0", "20.0", "40.0", "seconds", "out of memory"] {

@@ -6,7 +6,8 @@
 mod gallery;
 
 use perf4sight_report::{
-    Axis, Bars, Block, Chart, Colour, Column, Fact, Page, Plot, Series, Span, Table, Theme, Timeline, Tone,
+    AnswerTone, Axis, Bars, Block, Chart, Colour, Fact, Page, Plot, Series, Table, TableColumn, Theme, Timeline,
+    TimelineSpan,
 };
 use std::path::Path;
 use std::process::Command;
@@ -14,13 +15,14 @@ use std::process::Command;
 /// Every kind of block once, all words made by one function.
 fn page(word: impl Fn(&str) -> String) -> Page {
     let mut page = Page::new(word("title"), word("subtitle"));
-    let mut table = Table::new(word("table"), [Column::text("variant", word("variant")), Column::number("n", "n")]);
+    let mut table =
+        Table::new(word("table"), [TableColumn::text("variant", word("variant")), TableColumn::number("n", "n")]);
     table.row([word("name").into(), 12.5.into()]);
     let fact = Fact::new(word("processor"), word("value")).remark(word("remark"));
     page.chapter(
         word("chapter"),
         [
-            Block::Verdict(Tone::Caution, word("verdict")),
+            Block::Verdict(AnswerTone::Caution, word("verdict")),
             Block::Headline(vec![fact.clone()]),
             Block::Facts(vec![fact]),
             Block::Text(word("text")),
@@ -189,7 +191,7 @@ fn a_browser_shows_the_page() {
 #[test]
 #[ignore = "needs chromium; run with: cargo test -p perf4sight-report browser -- --ignored"]
 fn a_browser_finds_and_shows_a_span_of_a_timeline() {
-    let span = |start: f64, end: f64, name: &str| Span { track: 0, start, end, name: name.to_owned() };
+    let span = |start: f64, end: f64, name: &str| TimelineSpan { track: 0, start, end, name: name.to_owned() };
     let spans = [span(0.0, 60.0, "forward"), span(60.0, 60.5, "</script> step"), span(70.0, 70.25, "Step")];
     let timeline = Timeline {
         time: Axis::linear("time (ms)"),

@@ -11,25 +11,25 @@ use serde::{Deserialize, Serialize};
 /// A cache whose hit rate lies between MinIO's and LRU's: MinIO's to the power of `1 - lru` times LRU's to the power
 /// of `lru`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Cache {
+pub struct DataCache {
     /// 0 for a cache that keeps a fixed part, 1 for one that evicts the least recently used data.
     pub lru: f64,
 }
 
-impl Cache {
+impl DataCache {
     /// Keeps a fixed part.
-    pub const MINIO: Cache = Cache { lru: 0.0 };
+    pub const MINIO: DataCache = DataCache { lru: 0.0 };
     /// Evicts the least recently used data.
-    pub const LRU: Cache = Cache { lru: 1.0 };
+    pub const LRU: DataCache = DataCache { lru: 1.0 };
 
     /// The hit rate when the share `cached` of the data fits.
     ///
     /// ```
-    /// use perf4sight_sensitivity::Cache;
-    /// assert_eq!(Cache::MINIO.hit_rate(0.5), 0.5);
+    /// use perf4sight_sensitivity::DataCache;
+    /// assert_eq!(DataCache::MINIO.hit_rate(0.5), 0.5);
     /// // 0.5 + 0.5 ln 0.5
-    /// assert!((Cache::LRU.hit_rate(0.5) - 0.153_426_4).abs() < 1e-7);
-    /// assert_eq!([Cache::LRU.hit_rate(0.0), Cache::LRU.hit_rate(1.0), Cache::LRU.hit_rate(2.0)], [0.0, 1.0, 1.0]);
+    /// assert!((DataCache::LRU.hit_rate(0.5) - 0.153_426_4).abs() < 1e-7);
+    /// assert_eq!([DataCache::LRU.hit_rate(0.0), DataCache::LRU.hit_rate(1.0), DataCache::LRU.hit_rate(2.0)], [0.0, 1.0, 1.0]);
     /// ```
     pub fn hit_rate(self, cached: f64) -> f64 {
         let cached = cached.clamp(0.0, 1.0);
@@ -44,11 +44,11 @@ impl Cache {
     /// The cache with this hit rate when the share `cached` of the data fits; outside the two bounds, the nearer one.
     /// None where both bounds have the same hit rate, as where nothing or everything fits.
     pub fn from_hit_rate(cached: f64, hits: f64) -> Option<Self> {
-        let [minio, lru] = [Cache::MINIO, Cache::LRU].map(|cache| cache.hit_rate(cached));
+        let [minio, lru] = [DataCache::MINIO, DataCache::LRU].map(|cache| cache.hit_rate(cached));
         let span = (minio / lru).ln();
         (span.is_finite() && span > 0.0).then(|| {
             let down = (minio / hits.max(f64::MIN_POSITIVE)).ln();
-            Cache { lru: (down / span).clamp(0.0, 1.0) }
+            DataCache { lru: (down / span).clamp(0.0, 1.0) }
         })
     }
 }
@@ -86,24 +86,24 @@ mod tests {
                 }
             }
             let share = hits as f64 / 10_000.0;
-            assert!((share - Cache::LRU.hit_rate(cached)).abs() < 0.015, "{cached}: {share}");
+            assert!((share - DataCache::LRU.hit_rate(cached)).abs() < 0.015, "{cached}: {share}");
         }
     }
 
     proptest! {
         #[test]
         fn a_cache_is_placed_where_it_is(lru in 0.0..=1.0, cached in 0.01..0.99) {
-            let cache = Cache { lru };
-            let [low, high] = [Cache::LRU, Cache::MINIO].map(|bound| bound.hit_rate(cached));
+            let cache = DataCache { lru };
+            let [low, high] = [DataCache::LRU, DataCache::MINIO].map(|bound| bound.hit_rate(cached));
             prop_assert!((low..=high).contains(&(cache.hit_rate(cached).clamp(low, high))));
-            prop_assert!((Cache::from_hit_rate(cached, cache.hit_rate(cached)).unwrap().lru - lru).abs() < 1e-6);
+            prop_assert!((DataCache::from_hit_rate(cached, cache.hit_rate(cached)).unwrap().lru - lru).abs() < 1e-6);
         }
     }
 
     #[test]
     fn what_lies_beyond_the_bounds_is_the_nearer_one_and_without_room_there_is_nothing_to_place() {
-        assert_eq!(Cache::from_hit_rate(0.5, 0.9), Some(Cache::MINIO));
-        assert_eq!(Cache::from_hit_rate(0.5, 0.0), Some(Cache::LRU));
-        assert_eq!((Cache::from_hit_rate(0.0, 0.0), Cache::from_hit_rate(1.0, 1.0)), (None, None));
+        assert_eq!(DataCache::from_hit_rate(0.5, 0.9), Some(DataCache::MINIO));
+        assert_eq!(DataCache::from_hit_rate(0.5, 0.0), Some(DataCache::LRU));
+        assert_eq!((DataCache::from_hit_rate(0.0, 0.0), DataCache::from_hit_rate(1.0, 1.0)), (None, None));
     }
 }

@@ -1,26 +1,26 @@
 //! A job's rate over CPUs from measured points, with bounds between them.
 
-use crate::rate::{KNOWN, Rate};
+use crate::rate::{IterationRate, KNOWN};
 use serde::{Deserialize, Serialize};
 
 /// The rate at a number of CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct RatePoint {
     /// CPUs of the job.
     pub cpus: f64,
     /// Its iterations a second.
-    pub rate: Rate,
+    pub rate: IterationRate,
 }
 
 /// Points of one job, sorted by CPUs; at least one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Curve {
-    points: Vec<Point>,
+pub struct RateCurve {
+    points: Vec<RatePoint>,
 }
 
 /// Bounds of a rate that was not measured, in iterations a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Between {
+pub struct RateBounds {
     /// On the chord of the two neighbours: no concave curve is below it.
     pub least: f64,
     /// On the extended lines of the outer neighbours, and at most the rate with more CPUs: no concave, non-decreasing
@@ -31,7 +31,7 @@ pub struct Between {
 /// A contradiction to the assumed shape of a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Oddity {
+pub enum CurveOddity {
     /// It is convex at this number of CPUs: below the line between the neighbours.
     NotConcave(f64),
     /// It is lower at this number of CPUs than at fewer.
@@ -42,62 +42,63 @@ pub enum Oddity {
 /// runs.
 const BEND: f64 = 0.01;
 
-impl Curve {
+impl RateCurve {
     /// Builds a curve from points in any order; of several with the same CPUs, the last one counts. None without
     /// points.
-    pub fn of(points: &[Point]) -> Option<Self> {
-        let mut sorted: Vec<Point> = Vec::new();
+    pub fn new(points: &[RatePoint]) -> Option<Self> {
+        let mut sorted: Vec<RatePoint> = Vec::new();
         for point in points {
             sorted.retain(|other| other.cpus != point.cpus);
             sorted.push(*point);
         }
         sorted.sort_by(|a, b| a.cpus.total_cmp(&b.cpus));
-        (!sorted.is_empty()).then_some(Curve { points: sorted })
+        (!sorted.is_empty()).then_some(RateCurve { points: sorted })
     }
 
     /// All points, sorted by CPUs.
-    pub fn points(&self) -> &[Point] {
+    pub fn points(&self) -> &[RatePoint] {
         &self.points
     }
 
     /// The point with the highest rate; of equals, the one with the fewest CPUs.
-    pub fn best(&self) -> Point {
-        let better =
-            |best: Point, point: &Point| if point.rate.per_second > best.rate.per_second { *point } else { best };
+    pub fn highest(&self) -> RatePoint {
+        let better = |best: RatePoint, point: &RatePoint| {
+            if point.rate.per_second > best.rate.per_second { *point } else { best }
+        };
         self.points.iter().fold(self.points[0], better)
     }
 
     /// Whether the curve surely reaches a share of the best rate with fewer CPUs than the most that were measured. If
     /// not, or if the best rate may be much higher than measured, the effect of more CPUs is unknown.
     pub fn levels_off(&self, share: f64) -> bool {
-        let best = self.best().rate.per_second;
+        let best = self.highest().rate.per_second;
         let top = self.points.iter().map(|point| point.rate.interval[1]).fold(best, f64::max);
         // Uncertainty within [`KNOWN`] is ignored, because every rate has it.
-        let at_least = |rate: Rate| rate.per_second.min(rate.interval[0] * (1.0 + KNOWN));
+        let at_least = |rate: IterationRate| rate.per_second.min(rate.interval[0] * (1.0 + KNOWN));
         let wanted = share * best.max(top * (1.0 - KNOWN));
-        let enough = |point: &Point| at_least(point.rate) >= wanted;
+        let enough = |point: &RatePoint| at_least(point.rate) >= wanted;
         self.points[..self.points.len() - 1].iter().any(enough)
     }
 
     /// The rate measured at a number of CPUs.
-    pub fn measured(&self, cpus: f64) -> Option<Rate> {
+    pub fn measured(&self, cpus: f64) -> Option<IterationRate> {
         self.points.iter().find(|point| point.cpus == cpus).map(|point| point.rate)
     }
 
     /// The bounds of the rate at a number of CPUs: the measured rate, or the bounds of a concave curve through the
     /// origin. Beyond the most CPUs the rate is assumed to be constant.
-    pub fn at(&self, cpus: f64) -> Between {
+    pub fn bounds_at(&self, cpus: f64) -> RateBounds {
         let after = self.points.partition_point(|point| point.cpus < cpus);
-        let known = |point: &Point| Between { least: point.rate.per_second, most: point.rate.per_second };
+        let known = |point: &RatePoint| RateBounds { least: point.rate.per_second, most: point.rate.per_second };
         match self.points.get(after) {
             Some(point) if point.cpus == cpus => known(point),
-            Some(_) => self.between(after, cpus),
+            Some(_) => self.bounds_between(after, cpus),
             None => known(&self.points[after - 1]),
         }
     }
 
     /// The bounds at a number of CPUs between the point with index `after` and the previous one.
-    fn between(&self, after: usize, cpus: f64) -> Between {
+    fn bounds_between(&self, after: usize, cpus: f64) -> RateBounds {
         let corner = |index: usize| (self.points[index].cpus, self.points[index].rate.per_second);
         let before = |index: usize| if index == 0 { (0.0, 0.0) } else { corner(index - 1) };
         let (left, right) = (before(after), corner(after));
@@ -107,7 +108,7 @@ impl Curve {
         // Noise may put a point with more CPUs below one with fewer.
         let reached = self.points[..=after].iter().map(|point| point.rate.per_second).fold(0.0, f64::max);
         let most = from_left.into_iter().chain(from_right).fold(reached, f64::min);
-        Between { least, most: most.max(least) }
+        RateBounds { least, most: most.max(least) }
     }
 
     /// The interval of the rate at a number of CPUs: the measured interval, or the bounds of a concave curve through
@@ -117,7 +118,7 @@ impl Curve {
         match self.points.get(after) {
             Some(point) if point.cpus == cpus => point.rate.interval,
             Some(_) if self.oddities().is_empty() => self.concave_bounds(after, cpus),
-            _ => self.around(after),
+            _ => self.monotone_bounds(after),
         }
     }
 
@@ -137,7 +138,7 @@ impl Curve {
 
     /// The bounds between the point with index `after` and the previous one, where only monotonicity is assumed: a rate
     /// between those of the neighbours, from zero at no CPUs.
-    fn around(&self, after: usize) -> [f64; 2] {
+    fn monotone_bounds(&self, after: usize) -> [f64; 2] {
         let neighbours = &self.points[after.saturating_sub(1)..self.points.len().min(after + 1)];
         let none = if after == 0 { 0.0 } else { f64::INFINITY };
         let low = neighbours.iter().map(|point| point.rate.interval[0]).fold(none, f64::min);
@@ -145,16 +146,16 @@ impl Curve {
     }
 
     /// The points that contradict a concave, non-decreasing curve by more than their uncertainty.
-    pub fn oddities(&self) -> Vec<Oddity> {
-        let slack = BEND * self.best().rate.per_second;
+    pub fn oddities(&self) -> Vec<CurveOddity> {
+        let slack = BEND * self.highest().rate.per_second;
         let bends = self.points.windows(3).filter_map(|three| {
-            let low = |point: &Point| (point.cpus, point.rate.interval[0]);
+            let low = |point: &RatePoint| (point.cpus, point.rate.interval[0]);
             let chord = line(low(&three[0]), low(&three[2]), three[1].cpus);
-            (three[1].rate.interval[1] + slack < chord).then_some(Oddity::NotConcave(three[1].cpus))
+            (three[1].rate.interval[1] + slack < chord).then_some(CurveOddity::NotConcave(three[1].cpus))
         });
         let falls = self.points.iter().enumerate().filter_map(|(index, point)| {
             let before = self.points[..index].iter().map(|other| other.rate.interval[0]).fold(0.0, f64::max);
-            (point.rate.interval[1] + slack < before).then_some(Oddity::Falls(point.cpus))
+            (point.rate.interval[1] + slack < before).then_some(CurveOddity::Falls(point.cpus))
         });
         bends.chain(falls).collect()
     }

@@ -2,15 +2,15 @@
 //! no clocks, files or processes.
 //!
 //! ```
-//! use perf4sight_sensitivity::{Curve, Grid, Next, Point, Rate, knees, next};
+//! use perf4sight_sensitivity::{RateCurve, CpuGrid, NextMeasurement, RatePoint, IterationRate, knees, next};
 //!
 //! // A job that five CPUs satisfy, measured wherever the search wants to.
-//! let (grid, mut points) = (Grid::new(24.0, 1.0), Vec::new());
-//! while let Next::Measure(cpus) = next(&grid, &points) {
-//!     points.push(Point { cpus, rate: Rate::exactly(cpus.min(5.0)) });
+//! let (grid, mut points) = (CpuGrid::new(24.0, 1.0), Vec::new());
+//! while let NextMeasurement::Measure(cpus) = next(&grid, &points) {
+//!     points.push(RatePoint { cpus, rate: IterationRate::exactly(cpus.min(5.0)) });
 //! }
 //! assert_eq!(points.len(), 4);
-//! let curve = Curve::of(&points).expect("something was measured");
+//! let curve = RateCurve::new(&points).expect("something was measured");
 //! assert!(knees(&grid, &curve).iter().all(|knee| knee.cpus == 5.0 && knee.verified));
 //! ```
 #![warn(missing_docs)]
@@ -27,13 +27,13 @@ mod search;
 mod steps;
 pub mod verb;
 
-pub use agreement::{Agreement, Compared, Run};
-pub use cache::Cache;
-pub use curve::{Between, Curve, Oddity, Point};
-pub use grid::Grid;
-pub use model::{Bound, Data, Estimate, Model};
-pub use overlap::{LONGER, MeasuredOverlap, Overlap};
-pub use rate::{Disturbance, KNOWN, LEAST_TIME, Measured, Rate, Span, slowest};
-pub use request::Request;
-pub use search::{Knee, Next, SHARES, knees, next, round};
-pub use steps::{Step, Steps};
+pub use agreement::{ComparedEpoch, MeasuredEpoch, ModelAgreement};
+pub use cache::DataCache;
+pub use curve::{CurveOddity, RateBounds, RateCurve, RatePoint};
+pub use grid::CpuGrid;
+pub use model::{EpochBound, EpochEstimate, EpochModel, JobData};
+pub use overlap::{LONGER, MeasuredOverlap, ReadOverlap};
+pub use rate::{Disturbance, IterationRate, KNOWN, LEAST_TIME, MeasuredRate, StepSpan, slowest};
+pub use request::ResourceRequest;
+pub use search::{Knee, NextMeasurement, SHARES, knees, next, round};
+pub use steps::{ReportedStep, ReportedSteps};

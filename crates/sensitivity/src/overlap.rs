@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The overlap of reading and computing, as an exponent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Overlap {
+pub struct ReadOverlap {
     /// `q`: 0 where reading and computing overlap, 1 where one waits for the other.
     pub in_turn: f64,
 }
@@ -24,29 +24,29 @@ pub struct MeasuredOverlap {
 }
 
 fn anywhere() -> [f64; 2] {
-    Overlap::BOUNDS.map(|overlap| overlap.in_turn)
+    ReadOverlap::BOUNDS.map(|overlap| overlap.in_turn)
 }
 
 impl MeasuredOverlap {
     /// A measured overlap without uncertainty.
-    pub fn exactly(overlap: Overlap) -> Self {
+    pub fn exactly(overlap: ReadOverlap) -> Self {
         MeasuredOverlap { in_turn: overlap.in_turn, between: [overlap.in_turn; 2] }
     }
 
     /// The most likely overlap.
-    pub fn likely(self) -> Overlap {
-        Overlap { in_turn: self.in_turn }
+    pub fn likely(self) -> ReadOverlap {
+        ReadOverlap { in_turn: self.in_turn }
     }
 
     /// The ends of the interval: the one with the most overlap first.
-    pub fn ends(self) -> [Overlap; 2] {
-        self.between.map(|in_turn| Overlap { in_turn })
+    pub fn ends(self) -> [ReadOverlap; 2] {
+        self.between.map(|in_turn| ReadOverlap { in_turn })
     }
 
     /// The same, with an upper end that allows no overlap at all.
     #[must_use]
     pub fn at_least(self) -> Self {
-        MeasuredOverlap { between: [self.between[0], Overlap::IN_TURN.in_turn], ..self }
+        MeasuredOverlap { between: [self.between[0], ReadOverlap::IN_TURN.in_turn], ..self }
     }
 }
 
@@ -55,22 +55,22 @@ pub const LONGER: f64 = 1.05;
 /// Bisection steps, enough for the precision of `f64`.
 const HALVINGS: usize = 60;
 
-impl Overlap {
+impl ReadOverlap {
     /// Complete overlap, as published.
-    pub const SIDE_BY_SIDE: Overlap = Overlap { in_turn: 0.0 };
+    pub const SIDE_BY_SIDE: ReadOverlap = ReadOverlap { in_turn: 0.0 };
     /// No overlap: one after the other.
-    pub const IN_TURN: Overlap = Overlap { in_turn: 1.0 };
+    pub const IN_TURN: ReadOverlap = ReadOverlap { in_turn: 1.0 };
     /// The two bounds of every overlap.
-    pub const BOUNDS: [Overlap; 2] = [Overlap::SIDE_BY_SIDE, Overlap::IN_TURN];
+    pub const BOUNDS: [ReadOverlap; 2] = [ReadOverlap::SIDE_BY_SIDE, ReadOverlap::IN_TURN];
 
     /// Seconds of an epoch, from the seconds of reading alone and computing alone.
     ///
     /// ```
-    /// use perf4sight_sensitivity::Overlap;
-    /// assert_eq!(Overlap::SIDE_BY_SIDE.epoch(3.0, 4.0), 4.0);
-    /// assert_eq!(Overlap::IN_TURN.epoch(3.0, 4.0), 7.0);
+    /// use perf4sight_sensitivity::ReadOverlap;
+    /// assert_eq!(ReadOverlap::SIDE_BY_SIDE.epoch(3.0, 4.0), 4.0);
+    /// assert_eq!(ReadOverlap::IN_TURN.epoch(3.0, 4.0), 7.0);
     /// // Pythagoras
-    /// assert_eq!(Overlap { in_turn: 0.5 }.epoch(3.0, 4.0), 5.0);
+    /// assert_eq!(ReadOverlap { in_turn: 0.5 }.epoch(3.0, 4.0), 5.0);
     /// ```
     pub fn epoch(self, reading: f64, computing: f64) -> f64 {
         let (longer, shorter) = (reading.max(computing), reading.min(computing));
@@ -88,23 +88,23 @@ impl Overlap {
 
     /// The longest reading that does not slow an epoch down: as long as computing, but the epoch takes at most
     /// [`LONGER`] times as long as computing.
-    pub fn room(self, computing: f64) -> f64 {
+    pub fn longest_hidden_reading(self, computing: f64) -> f64 {
         let share = (LONGER.powf(1.0 / self.in_turn) - 1.0).powf(self.in_turn);
         if self.in_turn > 0.0 { computing * share.min(1.0) } else { computing }
     }
 
     /// The overlap that explains an epoch; outside the two bounds, the nearer one. None where reading or computing
     /// takes so little that both bounds nearly agree.
-    pub fn placed(reading: f64, computing: f64, epoch: f64) -> Option<Self> {
-        let [least, most] = Overlap::BOUNDS.map(|overlap| overlap.epoch(reading, computing));
+    pub fn explaining(reading: f64, computing: f64, epoch: f64) -> Option<Self> {
+        let [least, most] = ReadOverlap::BOUNDS.map(|overlap| overlap.epoch(reading, computing));
         (most > LONGER * least).then(|| {
             let (mut low, mut high) = (0.0, 1.0);
             for _ in 0..HALVINGS {
                 let middle = f64::midpoint(low, high);
-                let longer = Overlap { in_turn: middle }.epoch(reading, computing) > epoch.max(least);
+                let longer = ReadOverlap { in_turn: middle }.epoch(reading, computing) > epoch.max(least);
                 if longer { high = middle } else { low = middle }
             }
-            Overlap { in_turn: if epoch <= least { 0.0 } else { high } }
+            ReadOverlap { in_turn: if epoch <= least { 0.0 } else { high } }
         })
     }
 }
@@ -117,16 +117,16 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_measured_is_explained(in_turn in 0.05..=1.0, reading in 1.0..8.0, computing in 1.0..8.0) {
-            let overlap = Overlap { in_turn };
+            let overlap = ReadOverlap { in_turn };
             let epoch = overlap.epoch(reading, computing);
             prop_assert!((reading.max(computing)..=reading + computing + 1e-9).contains(&epoch));
-            let placed = Overlap::placed(reading, computing, epoch).unwrap();
+            let placed = ReadOverlap::explaining(reading, computing, epoch).unwrap();
             prop_assert!((placed.epoch(reading, computing) - epoch).abs() < 1e-6);
         }
 
         #[test]
         fn reading_is_told_from_an_epoch(in_turn in 0.1..=1.0, reading in 1.0..8.0) {
-            let overlap = Overlap { in_turn };
+            let overlap = ReadOverlap { in_turn };
             prop_assert!((overlap.reading(overlap.epoch(reading, 2.0), 2.0).unwrap() - reading).abs() < 1e-3 * reading);
         }
     }
@@ -134,21 +134,21 @@ mod tests {
     #[test]
     fn one_epoch_where_both_take_as_long_tells_the_exponent() {
         // 2^0.5 = 1.414
-        let placed = Overlap::placed(2.0, 2.0, 2.0 * 2f64.sqrt()).unwrap();
+        let placed = ReadOverlap::explaining(2.0, 2.0, 2.0 * 2f64.sqrt()).unwrap();
         assert!((placed.in_turn - 0.5).abs() < 1e-9, "{placed:?}");
-        assert_eq!(Overlap::placed(2.0, 2.0, 1.9), Some(Overlap::SIDE_BY_SIDE));
-        assert!((Overlap::placed(2.0, 2.0, 5.0).unwrap().in_turn - 1.0).abs() < 1e-9);
-        assert_eq!(Overlap::placed(0.05, 2.0, 2.0), None, "2.05 s at most");
-        assert_eq!(Overlap::SIDE_BY_SIDE.reading(2.0, 2.0), None);
+        assert_eq!(ReadOverlap::explaining(2.0, 2.0, 1.9), Some(ReadOverlap::SIDE_BY_SIDE));
+        assert!((ReadOverlap::explaining(2.0, 2.0, 5.0).unwrap().in_turn - 1.0).abs() < 1e-9);
+        assert_eq!(ReadOverlap::explaining(0.05, 2.0, 2.0), None, "2.05 s at most");
+        assert_eq!(ReadOverlap::SIDE_BY_SIDE.reading(2.0, 2.0), None);
     }
 
     /// Without overlap, 5 % of computing is left for reading; with complete overlap, all of it.
     #[test]
     fn reading_has_as_much_room_as_holds_nothing_back() {
-        assert_eq!(Overlap::SIDE_BY_SIDE.room(2.0), 2.0);
-        assert!((Overlap::IN_TURN.room(2.0) - 0.1).abs() < 1e-9);
-        assert_eq!(Overlap { in_turn: 0.001 }.room(2.0), 2.0, "an epoch is 0.07 % longer");
-        let overlap = Overlap { in_turn: 0.5 };
-        assert!((overlap.epoch(overlap.room(2.0), 2.0) - 2.1).abs() < 1e-9);
+        assert_eq!(ReadOverlap::SIDE_BY_SIDE.longest_hidden_reading(2.0), 2.0);
+        assert!((ReadOverlap::IN_TURN.longest_hidden_reading(2.0) - 0.1).abs() < 1e-9);
+        assert_eq!(ReadOverlap { in_turn: 0.001 }.longest_hidden_reading(2.0), 2.0, "an epoch is 0.07 % longer");
+        let overlap = ReadOverlap { in_turn: 0.5 };
+        assert!((overlap.epoch(overlap.longest_hidden_reading(2.0), 2.0) - 2.1).abs() < 1e-9);
     }
 }

@@ -8,7 +8,7 @@ const DOCKERS_LEAST: u64 = 6;
 
 /// The resources to request for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Request {
+pub struct ResourceRequest {
     /// CPUs, also fractions.
     pub cpus: f64,
     /// Memory with the page cache; none where it is unknown.
@@ -17,13 +17,13 @@ pub struct Request {
     pub gpus: u32,
 }
 
-impl Request {
+impl ResourceRequest {
     /// The `resources` of a Kubernetes container, with thousandths of a CPU.
     ///
     /// ```
     /// use perf4sight_base::units::Bytes;
-    /// use perf4sight_sensitivity::Request;
-    /// let request = Request { cpus: 2.5, memory: Some(Bytes(3 << 30)), gpus: 1 };
+    /// use perf4sight_sensitivity::ResourceRequest;
+    /// let request = ResourceRequest { cpus: 2.5, memory: Some(Bytes(3 << 30)), gpus: 1 };
     /// assert_eq!(
     ///     request.kubernetes(),
     ///     "resources:\n  requests: {cpu: 2500m, memory: 3072Mi}\n  limits: {memory: 3072Mi, nvidia.com/gpu: 1}"
@@ -40,8 +40,8 @@ impl Request {
             if self.cpus.fract() == 0.0 { format!("{}", self.cpus) } else { format!("{:.0}m", 1000.0 * self.cpus) };
         let memory = self.mebibytes().map(|mebibytes| format!("memory: {mebibytes}Mi"));
         let gpus = (self.gpus > 0).then(|| format!("nvidia.com/gpu: {}", self.gpus));
-        let requests = joined([Some(format!("cpu: {cpus}")), memory.clone()], ", ");
-        let limits = joined([memory, gpus], ", ");
+        let requests = join_parts([Some(format!("cpu: {cpus}")), memory.clone()], ", ");
+        let limits = join_parts([memory, gpus], ", ");
         let limits = if limits.is_empty() { limits } else { format!("\n  limits: {{{limits}}}") };
         format!("resources:\n  requests: {{{requests}}}{limits}")
     }
@@ -55,14 +55,14 @@ impl Request {
         let memory = self.mebibytes().map(|mebibytes| format!("--mem={mebibytes}M"));
         let of = if several { "--gpus-per-node" } else { "--gpus" };
         let gpus = (self.gpus > 0).then(|| format!("{of}={}", self.gpus));
-        joined([Some("#SBATCH".to_owned()), each, Some(cpus), memory, gpus], " ")
+        join_parts([Some("#SBATCH".to_owned()), each, Some(cpus), memory, gpus], " ")
     }
 
     /// The options of `docker run`.
     pub fn docker(&self) -> String {
         let memory = self.mebibytes().map(|mebibytes| format!("--memory={}m", mebibytes.max(DOCKERS_LEAST)));
         let gpus = (self.gpus > 0).then(|| format!("--gpus={}", self.gpus));
-        joined([Some(format!("docker run --cpus={}", self.cpus)), memory, gpus], " ")
+        join_parts([Some(format!("docker run --cpus={}", self.cpus)), memory, gpus], " ")
     }
 
     /// Memory in MiB, the unit of all three, rounded up.
@@ -71,7 +71,7 @@ impl Request {
     }
 }
 
-fn joined<const N: usize>(parts: [Option<String>; N], by: &str) -> String {
+fn join_parts<const N: usize>(parts: [Option<String>; N], by: &str) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(by)
 }
 
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_asked_for() {
-        let request = Request { cpus: 2.0, memory: None, gpus: 0 };
+        let request = ResourceRequest { cpus: 2.0, memory: None, gpus: 0 };
         assert_eq!(request.kubernetes(), "resources:\n  requests: {cpu: 2}");
         assert_eq!(request.slurm(1), "#SBATCH --cpus-per-task=2");
         assert_eq!(request.docker(), "docker run --cpus=2");
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn memory_is_never_rounded_down() {
-        let little = Request { cpus: 1.0, memory: Some(Bytes(1)), gpus: 0 };
+        let little = ResourceRequest { cpus: 1.0, memory: Some(Bytes(1)), gpus: 0 };
         assert!(little.slurm(1).ends_with("--mem=1M"), "{}", little.slurm(1));
         assert!(little.docker().ends_with("--memory=6m"), "docker refuses less: {}", little.docker());
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// The end of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct ReportedStep {
     /// Iterations until then.
     pub number: u64,
     /// Time in seconds since an arbitrary origin.
@@ -16,16 +16,16 @@ pub struct Step {
 
 /// All steps of a job, by rank.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Steps {
+pub struct ReportedSteps {
     /// By rank, in the order of time.
-    pub ranks: BTreeMap<u32, Vec<Step>>,
+    pub ranks: BTreeMap<u32, Vec<ReportedStep>>,
     /// How many lines are not steps.
     pub rubbish: usize,
     /// How many lines were skipped because their time is not later than that of the previous line.
     pub backwards: usize,
     /// How many steps report a longer wait than the time since the previous line; their wait is unknown.
     pub long_waits: usize,
-    numbers: BTreeMap<u32, Numbers>,
+    numbers: BTreeMap<u32, StepNumbers>,
     count: usize,
 }
 
@@ -36,7 +36,7 @@ const MOST: usize = 1_000_000;
 const CLOCKS: f64 = 0.01;
 
 #[derive(Deserialize)]
-struct Line {
+struct StepLine {
     step: u64,
     time: f64,
     #[serde(default)]
@@ -45,17 +45,17 @@ struct Line {
     rank: u32,
 }
 
-impl Steps {
+impl ReportedSteps {
     /// Parses lines such as `{"step": 12, "time": 3.25, "wait": 0.01, "rank": 0}`; `wait` and `rank` are optional. A
     /// last line without a newline is still being written and does not count.
     ///
     /// ```
-    /// use perf4sight_sensitivity::Steps;
-    /// let steps = Steps::read("{\"step\": 1, \"time\": 0.5}\n{\"step\": 2, \"time\": 1.0}\nwhat?\n{\"step\": 3, \"ti");
+    /// use perf4sight_sensitivity::ReportedSteps;
+    /// let steps = ReportedSteps::read("{\"step\": 1, \"time\": 0.5}\n{\"step\": 2, \"time\": 1.0}\nwhat?\n{\"step\": 3, \"ti");
     /// assert_eq!((steps.ranks[&0].len(), steps.rubbish), (2, 1));
     /// ```
     pub fn read(text: &str) -> Self {
-        let mut steps = Steps::default();
+        let mut steps = ReportedSteps::default();
         steps.add(text.rfind('\n').map_or("", |end| &text[..end]));
         steps
     }
@@ -66,7 +66,7 @@ impl Steps {
             if self.is_full() {
                 return;
             }
-            match serde_json::from_str::<Line>(line) {
+            match serde_json::from_str::<StepLine>(line) {
                 Ok(line) => self.add_line(&line),
                 Err(_) => self.rubbish += 1,
             }
@@ -79,7 +79,7 @@ impl Steps {
     }
 
     /// Adds a step, unless its time is not later than the previous one.
-    fn add_line(&mut self, line: &Line) {
+    fn add_line(&mut self, line: &StepLine) {
         let steps = self.ranks.entry(line.rank).or_default();
         let sound = line.time.is_finite() && line.wait.is_none_or(|wait| wait >= 0.0 && wait.is_finite());
         if !sound {
@@ -94,21 +94,21 @@ impl Steps {
         let too_long = |wait: &f64| since.is_some_and(|since| *wait > since * (1.0 + CLOCKS));
         self.long_waits += usize::from(line.wait.as_ref().is_some_and(too_long));
         let wait = line.wait.filter(|wait| !too_long(wait));
-        let number = self.numbers.entry(line.rank).or_default().counted(line.step);
-        steps.push(Step { number, time: line.time, wait });
+        let number = self.numbers.entry(line.rank).or_default().continued_number(line.step);
+        steps.push(ReportedStep { number, time: line.time, wait });
         self.count += 1;
     }
 }
 
 /// Step numbers that continue where the job restarts them, as in each epoch.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Numbers {
+struct StepNumbers {
     before: Option<u64>,
     epochs: u64,
 }
 
-impl Numbers {
-    fn counted(&mut self, number: u64) -> u64 {
+impl StepNumbers {
+    fn continued_number(&mut self, number: u64) -> u64 {
         if let Some(before) = self.before.filter(|before| number <= *before) {
             // An epoch that begins with 0 has one iteration more than its last number.
             self.epochs = self.epochs.saturating_add(if number == 0 { before.saturating_add(1) } else { before });
@@ -125,7 +125,7 @@ mod tests {
     fn numbers(reported: &[u64]) -> Vec<u64> {
         let line = |(time, step): (usize, &u64)| format!("{{\"step\": {step}, \"time\": {time}}}\n");
         let text: String = reported.iter().enumerate().map(line).collect();
-        Steps::read(&text).ranks[&0].iter().map(|step| step.number).collect()
+        ReportedSteps::read(&text).ranks[&0].iter().map(|step| step.number).collect()
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn steps_beyond_a_million_are_passed_over() {
         let line = |time: usize| format!("{{\"step\": {time}, \"time\": {time}}}\n");
-        let mut steps = Steps::default();
+        let mut steps = ReportedSteps::default();
         (0..=MOST).for_each(|time| steps.add(&line(time)));
         assert!(steps.is_full() && steps.ranks[&0].len() == 1_000_000);
     }
@@ -147,9 +147,9 @@ mod tests {
     fn ranks_are_told_apart_and_what_cannot_be_is_counted() {
         let text = "{\"step\": 1, \"time\": 1.0, \"rank\": 1, \"wait\": 0.5}\n\n{\"step\": 1, \"time\": 1.0}\n\
                     {\"step\": 2, \"time\": 0.5}\n{\"step\": 2, \"time\": 2.0, \"wait\": -1}\n{\"step\": -2, \"time\": 3}\n[]\n";
-        let steps = Steps::read(text);
-        assert_eq!(steps.ranks[&1], [Step { number: 1, time: 1.0, wait: Some(0.5) }]);
-        assert_eq!(steps.ranks[&0], [Step { number: 1, time: 1.0, wait: None }]);
+        let steps = ReportedSteps::read(text);
+        assert_eq!(steps.ranks[&1], [ReportedStep { number: 1, time: 1.0, wait: Some(0.5) }]);
+        assert_eq!(steps.ranks[&0], [ReportedStep { number: 1, time: 1.0, wait: None }]);
         assert_eq!(steps.rubbish, 3, "waiting that is none, two lines that are no steps");
         assert_eq!(steps.backwards, 1, "time that goes back");
     }
@@ -159,7 +159,7 @@ mod tests {
     fn waiting_for_longer_than_since_the_line_before_is_counted_and_unknown() {
         let text = "{\"step\": 1, \"time\": 1.0, \"wait\": 9}\n{\"step\": 2, \"time\": 1.5, \"wait\": 1e30}\n\
                     {\"step\": 3, \"time\": 2.0, \"wait\": 0.5}\n";
-        let steps = Steps::read(text);
+        let steps = ReportedSteps::read(text);
         let waits: Vec<Option<f64>> = steps.ranks[&0].iter().map(|step| step.wait).collect();
         assert_eq!((steps.long_waits, waits), (1, vec![Some(9.0), None, Some(0.5)]));
     }

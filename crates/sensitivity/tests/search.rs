@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
-use perf4sight_sensitivity::{Curve, Grid, Knee, Next, Oddity, Point, Rate, SHARES, knees, next, round};
+use perf4sight_sensitivity::{
+    CpuGrid, CurveOddity, IterationRate, Knee, NextMeasurement, RateCurve, RatePoint, SHARES, knees, next, round,
+};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use statrs::distribution::{ContinuousCDF, Normal};
@@ -61,13 +63,13 @@ fn truth(shape: &Shape, share: f64) -> f64 {
 }
 
 /// All points that the search wants, and the knees that come of them.
-fn search(mut rate: impl FnMut(f64) -> Rate) -> (Curve, Vec<Knee>) {
-    let (grid, mut points) = (Grid::new(MOST, 1.0), Vec::new());
-    while let Next::Measure(cpus) = next(&grid, &points) {
-        assert!(points.iter().all(|point: &Point| point.cpus != cpus), "{cpus} CPUs twice");
-        points.push(Point { cpus, rate: rate(cpus) });
+fn search(mut rate: impl FnMut(f64) -> IterationRate) -> (RateCurve, Vec<Knee>) {
+    let (grid, mut points) = (CpuGrid::new(MOST, 1.0), Vec::new());
+    while let NextMeasurement::Measure(cpus) = next(&grid, &points) {
+        assert!(points.iter().all(|point: &RatePoint| point.cpus != cpus), "{cpus} CPUs twice");
+        points.push(RatePoint { cpus, rate: rate(cpus) });
     }
-    let curve = Curve::of(&points).unwrap();
+    let curve = RateCurve::new(&points).unwrap();
     let knees = knees(&grid, &curve);
     (curve, knees)
 }
@@ -76,7 +78,7 @@ fn search(mut rate: impl FnMut(f64) -> Rate) -> (Curve, Vec<Knee>) {
 fn nineteen_knees_are_exact_in_at_most_108_runs() {
     let mut runs = 0;
     for (name, shape) in published().iter().chain(&shapes()) {
-        let (curve, knees) = search(|cpus| Rate::exactly(shape(cpus)));
+        let (curve, knees) = search(|cpus| IterationRate::exactly(shape(cpus)));
         runs += curve.points().len();
         for knee in knees {
             assert_eq!(knee.cpus, truth(shape, knee.share), "{name}, {}", knee.share);
@@ -92,7 +94,7 @@ fn nineteen_knees_are_exact_in_at_most_108_runs() {
 fn rounds_find_the_same_knees_one_after_the_other() {
     let (mut runs, mut rounds, mut most) = (0, 0, 0);
     for (name, shape) in published().iter().chain(&shapes()) {
-        let (grid, mut points, mut own) = (Grid::new(MOST, 1.0), Vec::<Point>::new(), 0);
+        let (grid, mut points, mut own) = (CpuGrid::new(MOST, 1.0), Vec::<RatePoint>::new(), 0);
         loop {
             let cpus = round(&grid, &points);
             if cpus.is_empty() {
@@ -101,20 +103,20 @@ fn rounds_find_the_same_knees_one_after_the_other() {
             own += 1;
             for cpus in cpus {
                 assert!(points.iter().all(|point| point.cpus != cpus), "{name}: {cpus} CPUs twice");
-                points.push(Point { cpus, rate: Rate::exactly(shape(cpus)) });
+                points.push(RatePoint { cpus, rate: IterationRate::exactly(shape(cpus)) });
             }
         }
         (runs, rounds, most) = (runs + points.len(), rounds + own, most.max(own));
-        assert_eq!(next(&grid, &points), Next::Done, "{name}");
-        for knee in knees(&grid, &Curve::of(&points).unwrap()) {
+        assert_eq!(next(&grid, &points), NextMeasurement::Done, "{name}");
+        for knee in knees(&grid, &RateCurve::new(&points).unwrap()) {
             assert_eq!(knee.cpus, truth(shape, knee.share), "{name}, {}", knee.share);
         }
     }
     println!("{runs} runs in {rounds} rounds, at most {most}");
     assert!(runs <= 160 && most <= 5, "{runs} runs in {rounds} rounds, at most {most}");
     // By hand: half of 24, half of 12 and so on; of 3 the most that is at most 1.5.
-    assert_eq!(round(&Grid::new(24.0, 1.0), &[]), [24.0, 12.0, 6.0, 3.0, 1.0]);
-    assert_eq!(round(&Grid::new(1.0, 1.0), &[]), [1.0]);
+    assert_eq!(round(&CpuGrid::new(24.0, 1.0), &[]), [24.0, 12.0, 6.0, 3.0, 1.0]);
+    assert_eq!(round(&CpuGrid::new(1.0, 1.0), &[]), [1.0]);
 }
 
 /// What noise of 3 % does to a knee over thirty seeds: by how many CPUs it is off on average, and how often what it claims to lie between
@@ -127,7 +129,7 @@ fn noisy(share: usize) -> (f64, f64) {
             let mut draws = Xoshiro256PlusPlus::seed_from_u64(seed);
             let (curve, knees) = search(|cpus| {
                 let per_second = shape(cpus) * (1.0 + noise.inverse_cdf(draws.random()));
-                Rate { per_second, interval: [0.94 * per_second, 1.06 * per_second] }
+                IterationRate { per_second, interval: [0.94 * per_second, 1.06 * per_second] }
             });
             let (knee, truth) = (knees[share], truth(shape, SHARES[share]));
             runs += curve.points().len();
@@ -156,8 +158,8 @@ fn three_percent_of_noise_move_either_knee_by_less_than_half_a_cpu() {
 #[test]
 fn three_published_curves_are_not_concave_and_no_other() {
     let odd = |shape: &Shape| {
-        let (curve, _) = search(|cpus| Rate::exactly(shape(cpus)));
-        curve.oddities().iter().any(|oddity| matches!(oddity, Oddity::NotConcave(_)))
+        let (curve, _) = search(|cpus| IterationRate::exactly(shape(cpus)));
+        curve.oddities().iter().any(|oddity| matches!(oddity, CurveOddity::NotConcave(_)))
     };
     let named = |shapes: &[(String, Shape)]| -> Vec<String> {
         shapes.iter().filter(|(_, shape)| odd(shape)).map(|(name, _)| name.clone()).collect()
@@ -170,21 +172,21 @@ fn three_published_curves_are_not_concave_and_no_other() {
 
 #[test]
 fn a_search_that_is_not_over_tells_what_is_not_verified() {
-    let grid = Grid::new(MOST, 1.0);
-    let points = [(24.0, 20.0), (1.0, 1.0)].map(|(cpus, rate)| Point { cpus, rate: Rate::exactly(rate) });
-    let knee = knees(&grid, &Curve::of(&points).unwrap())[0];
+    let grid = CpuGrid::new(MOST, 1.0);
+    let points = [(24.0, 20.0), (1.0, 1.0)].map(|(cpus, rate)| RatePoint { cpus, rate: IterationRate::exactly(rate) });
+    let knee = knees(&grid, &RateCurve::new(&points).unwrap())[0];
     // 90 % of 20 are reached at 18 where one CPU more is one more, at the latest at 22 on the chord.
     assert_eq!((knee.verified, knee.between), (false, [18.0, 22.0]));
 }
 
 #[test]
 fn fractions_and_what_cannot_be_run_are_searched_as_well() {
-    let grid = Grid::new(2.0, 0.25).without(&[2.0, 1.75]);
+    let grid = CpuGrid::new(2.0, 0.25).without(&[2.0, 1.75]);
     let mut points = Vec::new();
-    while let Next::Measure(cpus) = next(&grid, &points) {
-        points.push(Point { cpus, rate: Rate::exactly((20.0 * cpus).min(16.6)) });
+    while let NextMeasurement::Measure(cpus) = next(&grid, &points) {
+        points.push(RatePoint { cpus, rate: IterationRate::exactly((20.0 * cpus).min(16.6)) });
     }
-    let knees = knees(&grid, &Curve::of(&points).unwrap());
+    let knees = knees(&grid, &RateCurve::new(&points).unwrap());
     // 0.9 of 16.6 are 14.94, which take 0.747 CPUs; 0.95 of them take 0.79.
     assert_eq!(knees.iter().map(|knee| knee.cpus).collect::<Vec<_>>(), [0.75, 1.0]);
     assert!(points.iter().all(|point| point.cpus < 1.75));
@@ -192,29 +194,30 @@ fn fractions_and_what_cannot_be_run_are_searched_as_well() {
 
 #[test]
 fn one_number_of_cpus_is_a_search_too() {
-    let grid = Grid::new(1.0, 1.0);
-    assert_eq!(next(&grid, &[]), Next::Measure(1.0));
-    let points = [Point { cpus: 1.0, rate: Rate::exactly(3.0) }];
-    assert_eq!(next(&grid, &points), Next::Done);
-    assert_eq!(knees(&grid, &Curve::of(&points).unwrap())[0].cpus, 1.0);
+    let grid = CpuGrid::new(1.0, 1.0);
+    assert_eq!(next(&grid, &[]), NextMeasurement::Measure(1.0));
+    let points = [RatePoint { cpus: 1.0, rate: IterationRate::exactly(3.0) }];
+    assert_eq!(next(&grid, &points), NextMeasurement::Done);
+    assert_eq!(knees(&grid, &RateCurve::new(&points).unwrap())[0].cpus, 1.0);
 }
 
 /// A job that needs a whole CPU (5.0 iterations a second with 0.5, 6.7 with 1), of which others took so much that 4.8 were measured with 1.
 #[test]
 fn a_knee_below_a_point_that_others_disturbed_is_not_verified() {
-    let grid = Grid::new(1.0, 0.25);
+    let grid = CpuGrid::new(1.0, 0.25);
     let points = [(0.25, 2.5), (0.5, 5.0), (0.75, 5.0), (1.0, 4.8)];
-    let curve = Curve::of(&points.map(|(cpus, rate)| Point { cpus, rate: Rate::exactly(rate) })).unwrap();
+    let curve =
+        RateCurve::new(&points.map(|(cpus, rate)| RatePoint { cpus, rate: IterationRate::exactly(rate) })).unwrap();
     let knee = |doubtful: f64| {
         let mut knee = knees(&grid, &curve)[0];
         assert!(knee.verified && knee.cpus == 0.5);
-        knee.doubt(&grid, doubtful);
+        knee.mark_unverified(&grid, doubtful);
         knee
     };
     assert_eq!((knee(1.0).verified, knee(1.0).between), (false, [0.5, 1.0]));
     assert_eq!((knee(0.25).verified, knee(0.25).between), (false, [0.25, 0.5]));
     let mut high = Knee { cpus: 1.0, between: [1.0, 1.0], ..knee(1.0) };
     high.verified = true;
-    high.doubt(&grid, 0.5);
+    high.mark_unverified(&grid, 0.5);
     assert!(high.verified, "its rate is below that with 0.75 whatever it is");
 }

@@ -5,8 +5,8 @@
 use perf4sight_base::error::Error;
 use perf4sight_base::units::Bytes;
 use perf4sight_limit::Resource;
-use perf4sight_report::{Console, Mode, Settings};
-use perf4sight_sensitivity::verb::{Fate, Sensitivity, Show, SimulatedJob};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
+use perf4sight_sensitivity::verb::{Sensitivity, ShowVerb, SimulatedFate, SimulatedJob};
 use perf4sight_verb::{Context, Summary, Verb};
 use serde_json::{Value, json};
 use std::fs;
@@ -78,7 +78,7 @@ impl Scene {
 
 fn context() -> Context {
     let clock = || SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-    let settings = Settings { mode: Mode::Quiet, colour: false, bars: false, width: None };
+    let settings = ConsoleSettings { mode: OutputMode::Quiet, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, io::sink(), io::sink());
     Context::new(console, clock, Arc::new(AtomicBool::new(false)), PathBuf::new(), String::new())
 }
@@ -165,20 +165,20 @@ fn points_of_more_cpus_than_are_asked_for_are_neither_run_again_nor_reported() {
 
 #[test]
 fn jobs_without_a_rate_are_distinguished() {
-    let of = |fate: fn(f64, usize) -> Fate| Scene::new().fails(&SimulatedJob { fate, ..waiting() });
+    let of = |fate: fn(f64, usize) -> SimulatedFate| Scene::new().fails(&SimulatedJob { fate, ..waiting() });
     let says = |(code, said): (u8, String), words: &[&str]| {
         assert!(code == 5 && words.iter().all(|word| said.contains(word)), "{said}");
     };
-    says(of(|_, _| Fate::Exits(0, "so far")), &["it ended by itself", "no iteration was reported", "so far"]);
-    says(of(|_, _| Fate::Silent), &["its time was up", "PERF4SIGHT_STEPS"]);
-    says(of(|_, _| Fate::Exits(3, "out of reach")), &["exit code 3", "out of reach"]);
+    says(of(|_, _| SimulatedFate::Exits(0, "so far")), &["it ended by itself", "no iteration was reported", "so far"]);
+    says(of(|_, _| SimulatedFate::Silent), &["its time was up", "PERF4SIGHT_STEPS"]);
+    says(of(|_, _| SimulatedFate::Exits(3, "out of reach")), &["exit code 3", "out of reach"]);
     let slow = SimulatedJob { rate: |_| 0.05, ..waiting() };
     says(Scene::new().fails(&slow), &["3 iterations were reported,", "--point-time"]);
 }
 
 #[test]
 fn a_point_that_crashed_shows_what_its_job_wrote_last() {
-    let fate = |cpus: f64, _| if cpus < 1.0 { Fate::Exits(3, "out of reach") } else { Fate::Sound };
+    let fate = |cpus: f64, _| if cpus < 1.0 { SimulatedFate::Exits(3, "out of reach") } else { SimulatedFate::Sound };
     let said = Scene::new().measure(&SimulatedJob { fate, ..waiting() }).unwrap().warnings;
     assert!(said.contains("with 0.5 CPUs: failed: it ended with exit code 3"), "{said}");
     assert!(said.contains("its last lines:\n    out of reach"), "{said}");
@@ -201,7 +201,7 @@ fn a_budget_ends_it_and_says_what_is_not_verified() {
 #[test]
 fn a_budget_bounds_the_first_run_too() {
     let scene = Scene::new().with(|asked| asked.budget = Some(Duration::from_secs(5)));
-    let (code, said) = scene.fails(&SimulatedJob { fate: |_, _| Fate::Silent, ..waiting() });
+    let (code, said) = scene.fails(&SimulatedJob { fate: |_, _| SimulatedFate::Silent, ..waiting() });
     assert!(code == 5 && said.contains("its time was up after 5s"), "{said}");
 }
 
@@ -219,13 +219,13 @@ fn a_first_point_that_ran_out_of_memory_is_kept_and_not_run_again() {
 #[test]
 fn after_ctrl_c_what_was_finished_is_kept() {
     let scene = Scene::new();
-    let fate = |cpus: f64, _| if cpus < 1.0 { Fate::Interrupted } else { Fate::Sound };
+    let fate = |cpus: f64, _| if cpus < 1.0 { SimulatedFate::Interrupted } else { SimulatedFate::Sound };
     let said = scene.measure(&SimulatedJob { fate, ..waiting() }).unwrap();
     assert!(said.summary.headline.contains("goes on from there"), "{}", said.summary.headline);
     let said = scene.measure(&waiting()).unwrap();
     assert!(said.summary.headline.starts_with("1 point measured, 1 found in "), "{}", said.summary.headline);
     let scene = Scene::new();
-    let fate = |_, before: usize| if before == 0 { Fate::Disturbed(0.3) } else { Fate::Interrupted };
+    let fate = |_, before: usize| if before == 0 { SimulatedFate::Disturbed(0.3) } else { SimulatedFate::Interrupted };
     let said = scene.measure(&SimulatedJob { fate, ..waiting() }).unwrap();
     assert!(said.summary.headline.contains("a run that others disturbed is kept"), "{}", said.summary.headline);
     assert_eq!(scene.json("points.json")["unfinished"][0]["runs"].as_array().unwrap().len(), 1);
@@ -236,7 +236,7 @@ fn after_ctrl_c_what_was_finished_is_kept() {
 #[test]
 fn of_a_job_that_was_always_disturbed_the_safe_end_is_requested_and_each_point_is_due_once_more() {
     let scene = Scene::new();
-    let disturbed = SimulatedJob { fate: |_, _| Fate::Disturbed(0.6), ..waiting() };
+    let disturbed = SimulatedJob { fate: |_, _| SimulatedFate::Disturbed(0.6), ..waiting() };
     let said = scene.measure(&disturbed).unwrap();
     assert!(said.warnings.contains("other programs ran in all 3 tries"), "{}", said.warnings);
     assert!(said.summary.answer.contains("the best rate is at least 50"), "{}", said.summary.answer);
@@ -266,7 +266,7 @@ fn whoever_changes_what_follows_from_points_is_told_what() {
         let file = scene.folder.path().join("profile.json");
         fs::write(&file, profile.to_string()).unwrap();
         let mut context = context();
-        Show { profile: file }.run(&mut context).unwrap();
+        ShowVerb { profile: file }.run(&mut context).unwrap();
         context.warnings().join("\n")
     };
     assert!(!shown(&measured).contains("do not follow"));
@@ -351,7 +351,7 @@ fn the_slowest_of_several_nodes_counts() {
 #[test]
 fn a_job_that_fails_on_one_of_several_nodes_fails_there() {
     let mut job = three();
-    job.other_nodes[0].fate = |_, _| Fate::Exits(3, "the disc is full");
+    job.other_nodes[0].fate = |_, _| SimulatedFate::Exits(3, "the disc is full");
     let (code, error) = Scene::new().fails(&job);
     assert!(code == 5 && error.contains("exit code 3 on node 1") && error.contains("the disc is full"), "{error}");
     assert!(!error.contains("on node 0"), "{error}");

@@ -1,7 +1,7 @@
 //! The commands of Slurm: `sbatch`, `squeue`, `scontrol`, `scancel`. No shell parses what is passed to them.
 
-use super::complaint::explain;
-use super::queue::{self, Queued};
+use super::complaint::command_error;
+use super::queue::{self, QueuedTask};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, getuid};
 use perf4sight_base::error::{Error, Result};
@@ -23,7 +23,7 @@ const REPLACED: [&str; 2] = ["SBATCH_WAIT", "SBATCH_ARRAY_INX"];
 
 /// How a task ended, by Slurm.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fate {
+pub(crate) struct TaskEnd {
     /// Such as "TIMEOUT, exit code 0:15".
     pub words: String,
     /// Where.
@@ -32,9 +32,9 @@ pub(crate) struct Fate {
 
 /// The cluster that the commands on the PATH talk to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cluster;
+pub(crate) struct SlurmCluster;
 
-impl Cluster {
+impl SlurmCluster {
     /// Submits a job with these arguments of `sbatch` and returns its number.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Cluster {
     ///
     /// # Errors
     /// A controller that does not answer.
-    pub fn queue(self) -> Result<Vec<Queued>> {
+    pub fn queue(self) -> Result<Vec<QueuedTask>> {
         let user = format!("--user={}", getuid());
         let format = format!("--format={}", queue::FORMAT);
         queue::parse(&call("squeue", &["--noheader".into(), "--array".into(), user, format])?)
@@ -88,13 +88,13 @@ impl Cluster {
     }
 
     /// How Slurm says that a task ended; none where it no longer knows.
-    pub fn fate(self, job: u64, index: usize) -> Option<Fate> {
+    pub fn fate(self, job: u64, index: usize) -> Option<TaskEnd> {
         let words = ["show".to_owned(), "job".to_owned(), "--oneliner".to_owned(), format!("{job}_{index}")];
         let printed = call("scontrol", &words).ok()?;
         let field = |name: &str| printed.split_whitespace().find_map(|word| word.strip_prefix(name)).map(str::to_owned);
         let state = field("JobState=")?;
         let code = field("ExitCode=").map_or(String::new(), |code| format!(", exit code {code}"));
-        Some(Fate { words: format!("{state}{code}"), node: field("NodeList=").filter(|node| node != "(null)") })
+        Some(TaskEnd { words: format!("{state}{code}"), node: field("NodeList=").filter(|node| node != "(null)") })
     }
 
     /// Whether a job with these options could run if these nodes were left out.
@@ -164,7 +164,7 @@ fn call_until(program: &str, arguments: &[String], is_cancelled: &dyn Fn() -> bo
     let errors = String::from_utf8_lossy(&output.stderr);
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(explain(program, arguments, errors.trim(), output.status)),
+        false => Err(command_error(program, arguments, errors.trim(), output.status)),
     }
 }
 

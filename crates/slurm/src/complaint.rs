@@ -48,7 +48,7 @@ const REFUSALS: [(&str, &str); 15] = [
 ];
 
 /// The error of a command that failed with these words.
-pub(super) fn explain(program: &str, arguments: &[String], words: &str, status: ExitStatus) -> Error {
+pub(super) fn command_error(program: &str, arguments: &[String], words: &str, status: ExitStatus) -> Error {
     let plain = plain(program, words);
     if SILENT.iter().any(|silent| words.contains(silent)) {
         return Error::device(format!("Slurm's controller does not answer {program}: {plain}")).help(

@@ -3,8 +3,8 @@
 //! Slurm runs the script by a shell, so every word that a user wrote is quoted in it; only the lines of `prologue` are
 //! meant as shell. Everything else goes to `sbatch` as arguments, which no shell sees.
 
-use super::run_folder::{OUTPUT, Run};
-use super::settings::Settings;
+use super::run_folder::{OUTPUT, SubmittedRun};
+use super::settings::SlurmSettings;
 use perf4sight_base::error::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -15,9 +15,9 @@ pub(crate) const NOTICE: u64 = 120;
 const MERGE_MINUTES: u64 = 10;
 
 /// Where tasks run, and with which program.
-pub(crate) struct Place<'a> {
+pub(crate) struct TaskPlace<'a> {
     /// The settings.
-    pub settings: &'a Settings,
+    pub settings: &'a SlurmSettings,
     /// This program.
     pub executable: PathBuf,
     /// The current folder, to which the paths of the configuration are relative.
@@ -26,17 +26,17 @@ pub(crate) struct Place<'a> {
 
 /// A part of the tasks of a run: one job array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Array {
+pub(crate) struct JobArray {
     /// The first task.
     pub first: usize,
     /// How many there are.
     pub count: usize,
 }
 
-impl Array {
+impl JobArray {
     /// The arrays of so many tasks, none with more than `most`.
     pub fn cut(tasks: usize, most: usize) -> Vec<Self> {
-        (0..tasks).step_by(most.max(1)).map(|first| Array { first, count: most.min(tasks - first) }).collect()
+        (0..tasks).step_by(most.max(1)).map(|first| JobArray { first, count: most.min(tasks - first) }).collect()
     }
 }
 
@@ -44,7 +44,7 @@ impl Array {
 pub(crate) const MERGE: &str = "merge";
 
 /// The words of the programs that a run's scripts call.
-pub(crate) fn task_script(run: &Run, place: &Place<'_>) -> Result<String> {
+pub(crate) fn task_script(run: &SubmittedRun, place: &TaskPlace<'_>) -> Result<String> {
     let command = command(run, place, "slurm-task")?;
     let prologue: String = place.settings.prologue.iter().map(|line| format!("{line}\n")).collect();
     Ok(format!(
@@ -56,7 +56,7 @@ pub(crate) fn task_script(run: &Run, place: &Place<'_>) -> Result<String> {
 }
 
 /// The script of the job that merges.
-pub(crate) fn merge_script(run: &Run, place: &Place<'_>) -> Result<String> {
+pub(crate) fn merge_script(run: &SubmittedRun, place: &TaskPlace<'_>) -> Result<String> {
     let command = command(run, place, "slurm-merge")?;
     let prologue: String = place.settings.prologue.iter().map(|line| format!("{line}\n")).collect();
     Ok(format!("#!/bin/bash\n{FAILING}set -- {command}\n{prologue}exec \"$@\"\n"))
@@ -65,7 +65,7 @@ pub(crate) fn merge_script(run: &Run, place: &Place<'_>) -> Result<String> {
 /// What would be measured after a line of the prologue failed is something else, such as another Python.
 const FAILING: &str = "trap 'echo \"perf4sight: this part of prologue failed: $BASH_COMMAND\" >&2; exit 1' ERR\n";
 
-fn command(run: &Run, place: &Place<'_>, verb: &str) -> Result<String> {
+fn command(run: &SubmittedRun, place: &TaskPlace<'_>, verb: &str) -> Result<String> {
     let program = match &place.settings.program {
         Some(program) => program.clone(),
         None => text(&place.executable)?,
@@ -76,7 +76,7 @@ fn command(run: &Run, place: &Place<'_>, verb: &str) -> Result<String> {
 }
 
 /// The options that choose the nodes of a task.
-pub(crate) fn node_choice(settings: &Settings, minutes: u64, measures: bool) -> Vec<String> {
+pub(crate) fn node_choice(settings: &SlurmSettings, minutes: u64, measures: bool) -> Vec<String> {
     let mut words = vec!["--nodes=1".to_owned(), "--ntasks=1".to_owned(), format!("--time={minutes}")];
     // --exclusive gives all processors of a node, and --mem=0 all of its memory.
     words.extend(
@@ -91,7 +91,12 @@ pub(crate) fn node_choice(settings: &Settings, minutes: u64, measures: bool) -> 
 }
 
 /// The arguments of `sbatch` for an array, behind the array `after`.
-pub(crate) fn array_arguments(run: &Run, place: &Place<'_>, array: Array, after: Option<u64>) -> Result<Vec<String>> {
+pub(crate) fn array_arguments(
+    run: &SubmittedRun,
+    place: &TaskPlace<'_>,
+    array: JobArray,
+    after: Option<u64>,
+) -> Result<Vec<String>> {
     let mut words = run.choice.clone();
     words.extend([
         format!("--array=0-{}%{}", array.count - 1, place.settings.tasks),
@@ -107,7 +112,7 @@ pub(crate) fn array_arguments(run: &Run, place: &Place<'_>, array: Array, after:
 }
 
 /// The arguments of `sbatch` for the job that merges when these have ended.
-pub(crate) fn merge_arguments(run: &Run, place: &Place<'_>, arrays: &[u64]) -> Result<Vec<String>> {
+pub(crate) fn merge_arguments(run: &SubmittedRun, place: &TaskPlace<'_>, arrays: &[u64]) -> Result<Vec<String>> {
     let jobs: Vec<String> = arrays.iter().map(u64::to_string).collect();
     let mut words = vec!["--ntasks=1".to_owned(), format!("--time={}", MERGE_MINUTES.min(run.minutes))];
     words.extend(chosen(place.settings));
@@ -118,13 +123,13 @@ pub(crate) fn merge_arguments(run: &Run, place: &Place<'_>, arrays: &[u64]) -> R
 }
 
 /// The user's choices.
-fn chosen(settings: &Settings) -> Vec<String> {
+fn chosen(settings: &SlurmSettings) -> Vec<String> {
     let partition = settings.partition.iter().map(|partition| format!("--partition={partition}"));
     partition.chain(settings.extra.iter().cloned()).collect()
 }
 
 /// What no option of the user may replace, because the run is found again by it.
-fn common(run: &Run, place: &Place<'_>, name: &str, output: &str) -> Result<Vec<String>> {
+fn common(run: &SubmittedRun, place: &TaskPlace<'_>, name: &str, output: &str) -> Result<Vec<String>> {
     // Slurm replaces % in the names of output files.
     let folder = text(&run.folder.join(OUTPUT))?.replace('%', "%%");
     Ok(vec![
@@ -164,8 +169,8 @@ mod tests {
 
     #[test]
     fn arrays_hold_no_more_tasks_than_the_cluster_allows() {
-        let array = |first, count| Array { first, count };
-        assert_eq!(Array::cut(7, 3), [array(0, 3), array(3, 3), array(6, 1)]);
-        assert_eq!(Array::cut(3, 3), [array(0, 3)]);
+        let array = |first, count| JobArray { first, count };
+        assert_eq!(JobArray::cut(7, 3), [array(0, 3), array(3, 3), array(6, 1)]);
+        assert_eq!(JobArray::cut(3, 3), [array(0, 3)]);
     }
 }

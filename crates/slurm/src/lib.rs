@@ -20,6 +20,6 @@ mod submission;
 pub mod task;
 
 pub use division::divide;
-pub use settings::{Settings, TABLE};
-pub use submission::{Done, OfConfig, run, show};
+pub use settings::{SlurmSettings, TABLE};
+pub use submission::{SectionEnd, SectionOfConfig, run, show};
 pub use task::merge;

@@ -8,7 +8,7 @@ pub(crate) const FORMAT: &str = "%F|%K|%T|%r|%N|%j";
 
 /// One task, or one job that is no array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Queued {
+pub(crate) struct QueuedTask {
     /// The job, or the array.
     pub job: u64,
     /// The index in its array.
@@ -27,20 +27,20 @@ pub(crate) struct Queued {
 ///
 /// # Errors
 /// Another format.
-pub(crate) fn parse(text: &str) -> Result<Vec<Queued>> {
+pub(crate) fn parse(text: &str) -> Result<Vec<QueuedTask>> {
     let mut lines = text.lines().filter(|line| line.contains('|')).peekable();
     let first = lines.peek().copied();
-    let queued: Vec<Queued> = lines.flat_map(parse_line).collect();
+    let queued: Vec<QueuedTask> = lines.flat_map(parse_line).collect();
     match first.filter(|_| queued.is_empty()) {
         Some(line) => Err(unknown(line)),
         None => Ok(queued),
     }
 }
 
-fn parse_line(line: &str) -> Result<Queued> {
+fn parse_line(line: &str) -> Result<QueuedTask> {
     let cells: Vec<&str> = line.trim().splitn(6, '|').collect();
     let [job, task, state, reason, node, name] = cells[..] else { return Err(unknown(line)) };
-    Ok(Queued {
+    Ok(QueuedTask {
         job: job.parse().map_err(|_| unknown(line))?,
         task: task.parse().ok(),
         // A requeued task is COMPLETING until its node is free again.

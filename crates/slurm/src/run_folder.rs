@@ -26,9 +26,8 @@ const CANCELLED: &str = "cancelled";
 /// Job output goes here.
 pub(crate) const OUTPUT: &str = "output";
 
-/// A submitted run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Run {
+pub(crate) struct SubmittedRun {
     format: u32,
     /// The version of the program that submitted it.
     pub version: String,
@@ -42,7 +41,7 @@ pub(crate) struct Run {
     #[serde(default)]
     pub choice: Vec<String>,
     /// The work of each task.
-    pub tasks: Vec<Share>,
+    pub tasks: Vec<TaskShare>,
     /// Its folder.
     #[serde(skip)]
     pub folder: PathBuf,
@@ -50,7 +49,7 @@ pub(crate) struct Run {
 
 /// The work of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Share {
+pub(crate) struct TaskShare {
     /// Names of items.
     pub items: Vec<String>,
     /// The expected seconds.
@@ -59,9 +58,9 @@ pub(crate) struct Share {
 
 /// What a task wrote about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Note {
+pub(crate) struct TaskNote {
     /// How far it is.
-    pub state: State,
+    pub state: TaskState,
     /// The node.
     pub node: String,
     /// Its error, or the headline of its results.
@@ -74,7 +73,7 @@ pub(crate) struct Note {
 /// How far a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum State {
+pub(crate) enum TaskState {
     /// It has begun. It stays so where the task is killed.
     Running,
     /// It ended in order before its work was done: the time limit, a cancelled job.
@@ -87,19 +86,19 @@ pub(crate) enum State {
     Finished,
 }
 
-impl Run {
+impl SubmittedRun {
     /// A new run below `runs`, not yet saved. Its name is its own even where the folder of an earlier one was removed.
     ///
     /// # Errors
     /// A folder that cannot be listed.
-    pub fn new(runs: &Path, section: &str, now: SystemTime, tasks: Vec<Share>) -> Result<Self> {
+    pub fn new(runs: &Path, section: &str, now: SystemTime, tasks: Vec<TaskShare>) -> Result<Self> {
         let folder = runs.join(numbers(runs)?.last().map_or(1, |last| last + 1).to_string());
         let about = format!("{} {now:?}", folder.display());
         let name = format!("{NAME}{section}-{}-", checksum::checksum(about.bytes()));
         let minutes = 0;
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let (section, choice) = (section.to_owned(), Vec::new());
-        Ok(Run { format: FORMAT, version, section, name, minutes, choice, tasks, folder })
+        Ok(SubmittedRun { format: FORMAT, version, section, name, minutes, choice, tasks, folder })
     }
 
     /// Writes its folder, with the configuration and these scripts.
@@ -131,14 +130,14 @@ impl Run {
                 "it was submitted by another version of perf4sight: finish it with that version, or remove its folder",
             )
         };
-        let run: Run =
+        let run: SubmittedRun =
             serde_json::from_str(&text).map_err(|cause| unknown(format!("this run cannot be understood: {cause}")))?;
         if run.format != FORMAT {
             return Err(unknown(format!("the run has format {} instead of {FORMAT}", run.format)));
         }
         // By any other name it would take jobs for its own that are none.
         match run.name.starts_with(NAME) && run.name.ends_with('-') {
-            true => Ok(Run { folder: folder.to_owned(), ..run }),
+            true => Ok(SubmittedRun { folder: folder.to_owned(), ..run }),
             false => Err(unknown(format!("the run has the name {:?}", run.name))),
         }
     }
@@ -146,13 +145,13 @@ impl Run {
     /// The runs below `runs` that may still give results, oldest first.
     ///
     /// # Errors
-    /// See [`Run::load`].
+    /// See [`SubmittedRun::load`].
     pub fn open(runs: &Path) -> Result<Vec<Self>> {
         let folders = numbers(runs)?.into_iter().map(|number| runs.join(number.to_string()));
         // A program that was killed while it submitted left a folder without a run.
         folders
             .filter(|folder| folder.join(RUN).exists() && !folder.join(MERGED).exists())
-            .map(|folder| Run::load(&folder))
+            .map(|folder| SubmittedRun::load(&folder))
             .collect()
     }
 
@@ -230,7 +229,7 @@ impl Run {
     }
 
     /// What a task wrote about itself; none where it has not begun, or cannot see this folder.
-    pub fn note(&self, task: usize) -> Option<Note> {
+    pub fn note(&self, task: usize) -> Option<TaskNote> {
         let text = input_file::text_if_there(&self.note_file(task), "read the state of a task").ok()??;
         serde_json::from_str(&text).ok()
     }
@@ -239,7 +238,7 @@ impl Run {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write(&self, task: usize, note: &Note) -> Result<()> {
+    pub fn write(&self, task: usize, note: &TaskNote) -> Result<()> {
         atomic_write::save(&self.note_file(task), json(note)?)
     }
 
@@ -272,7 +271,7 @@ impl Run {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn close(&self) -> Result<()> {
+    pub fn mark_closed(&self) -> Result<()> {
         atomic_write::save(&self.folder.join(MERGED), "")
     }
 

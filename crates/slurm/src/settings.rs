@@ -1,7 +1,7 @@
 //! The settings of `[slurm]`, which all sections of a configuration share.
 
 use perf4sight_base::error::Result;
-use perf4sight_verb::config::{Setting, Table, Values, flag, integer, text, time};
+use perf4sight_verb::config::{Setting, SettingTable, SettingValues, flag, integer, text, time};
 use std::time::Duration;
 
 /// The most tasks of a run; the default of `MaxJobCount` in Slurm.
@@ -11,7 +11,7 @@ const MOST_TASKS: i64 = 10_000;
 const LEAST_TIME: Duration = Duration::from_secs(300);
 
 /// The section `[slurm]`.
-pub static TABLE: Table = Table {
+pub static TABLE: SettingTable = SettingTable {
     section: "slurm",
     about: "how --slurm submits the sections that can be divided; without --slurm it has no effect",
     groups: &[SETTINGS],
@@ -19,25 +19,25 @@ pub static TABLE: Table = Table {
 
 const SETTINGS: &[Setting] = &[
     text("partition").help("The partition of the nodes to measure on; by default that of the cluster."),
-    integer("tasks", 1, MOST_TASKS).or("4").help("How many tasks run at once at most."),
+    integer("tasks", 1, MOST_TASKS).or_default("4").help("How many tasks run at once at most."),
     integer("chunks", 1, MOST_TASKS)
         .help("Into how many tasks the work is divided; by default as many as run at once, or more where a task would take more than half an hour."),
     text("licence")
         .help("A licence of the cluster that every task holds, such as orin or orin:1, so that Slurm starts no more tasks than there are licences."),
-    flag("exclusive").or("True")
+    flag("exclusive").or_default("True")
         .help("Reserve the whole node for each task (--exclusive --mem=0). False needs a licence that keeps other measurements away."),
     time("time")
         .help("The time limit of a task; by default twice what its configurations are expected to take, and 10 minutes more. At least 5 minutes."),
     text("program").help("perf4sight on the nodes, a path or a command; by default the path of this one."),
-    text("extra").many().or("[]")
+    text("extra").many_values().or_default("[]")
         .help("More options of sbatch, such as ['--account=lab', '--constraint=jp6']; each is one word."),
-    text("prologue").many().or("[]")
+    text("prologue").many_values().or_default("[]")
         .help("Lines of bash that a task runs before perf4sight, such as 'module load cuda'; a line that fails ends the task. The command is in \"$@\": 'set -- apptainer exec image.sif \"$@\"' runs it in a container."),
 ];
 
 /// The checked settings.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Settings {
+pub struct SlurmSettings {
     /// The partition; none: the default of the cluster.
     pub partition: Option<String>,
     /// How many tasks run at once.
@@ -60,13 +60,13 @@ pub struct Settings {
     pub detach: bool,
 }
 
-impl Settings {
+impl SlurmSettings {
     /// The checked values of the section.
     ///
     /// # Errors
     /// Words that no command line can hold, options without a dash, tasks that would share a node without a licence.
-    pub fn parse(values: &Values<'_>) -> Result<Self> {
-        let settings = Settings {
+    pub fn parse(values: &SettingValues<'_>) -> Result<Self> {
+        let settings = SlurmSettings {
             partition: word(values, "partition")?,
             tasks: values.get("tasks")?,
             chunks: values.get("chunks")?,
@@ -88,7 +88,7 @@ impl Settings {
 }
 
 /// A task gets its notice minutes before the limit, so that a shorter one would leave it no time.
-fn time_limit(values: &Values<'_>) -> Result<Option<Duration>> {
+fn time_limit(values: &SettingValues<'_>) -> Result<Option<Duration>> {
     match values.get::<Option<Duration>>("time")? {
         Some(time) if time < LEAST_TIME => Err(values
             .error("time", format!("{} leaves a task no time", humantime::format_duration(time)))
@@ -98,7 +98,7 @@ fn time_limit(values: &Values<'_>) -> Result<Option<Duration>> {
 }
 
 /// A value in one line that is not empty.
-fn word(values: &Values<'_>, key: &str) -> Result<Option<String>> {
+fn word(values: &SettingValues<'_>, key: &str) -> Result<Option<String>> {
     let Some(word) = values.get::<Option<String>>(key)? else { return Ok(None) };
     match word.is_empty() || word.contains(char::is_control) {
         true => Err(values.error(key, format!("{word:?} is not a word")).expected("text without control characters")),
@@ -127,7 +127,7 @@ const SET_HERE: [&str; 12] = [
 ];
 
 /// sbatch takes the first word without a dash for its script.
-fn extra(values: &Values<'_>) -> Result<Vec<String>> {
+fn extra(values: &SettingValues<'_>) -> Result<Vec<String>> {
     let words: Vec<String> = values.get("extra")?;
     // The value of an option of one letter may follow it at once.
     let name = |word: &str| match word.starts_with("--") {
@@ -154,7 +154,7 @@ fn extra(values: &Values<'_>) -> Result<Vec<String>> {
     }
 }
 
-fn lines(values: &Values<'_>) -> Result<Vec<String>> {
+fn lines(values: &SettingValues<'_>) -> Result<Vec<String>> {
     let lines: Vec<String> = values.get("prologue")?;
     match lines.iter().find(|line| line.contains('\0')) {
         Some(line) => Err(values.error("prologue", format!("{line:?} is not a line of shell"))),

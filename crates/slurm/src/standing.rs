@@ -1,8 +1,8 @@
 //! Where a run stands: what is queued, runs, is done or failed, and how long it may still take.
 
 use super::job_script::MERGE;
-use super::queue::Queued;
-use super::run_folder::{Note, Run, State};
+use super::queue::QueuedTask;
+use super::run_folder::{SubmittedRun, TaskNote, TaskState};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The task of a run that is in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Live {
+pub(crate) struct LiveTask {
     /// Its array.
     pub job: u64,
     /// Its index in the array.
@@ -21,20 +21,20 @@ pub(crate) struct Live {
 
 /// A run and the queue at one moment.
 #[derive(Debug)]
-pub(crate) struct Standing<'a> {
+pub(crate) struct RunStanding<'a> {
     /// The run.
-    pub run: &'a Run,
+    pub run: &'a SubmittedRun,
     /// Its tasks in the queue.
-    pub live: BTreeMap<usize, Live>,
+    pub live: BTreeMap<usize, LiveTask>,
     /// Its job that merges, where it waits.
     pub merge: Option<u64>,
-    notes: Vec<Option<Note>>,
+    notes: Vec<Option<TaskNote>>,
 }
 
-impl<'a> Standing<'a> {
+impl<'a> RunStanding<'a> {
     /// Where a run stands by this queue.
-    pub fn of(run: &'a Run, queue: &[Queued]) -> Self {
-        let notes: Vec<Option<Note>> = (0..run.tasks.len()).map(|task| run.note(task)).collect();
+    pub fn from_queue(run: &'a SubmittedRun, queue: &[QueuedTask]) -> Self {
+        let notes: Vec<Option<TaskNote>> = (0..run.tasks.len()).map(|task| run.note(task)).collect();
         let own = queue.iter().filter_map(|queued| Some((queued, queued.name.strip_prefix(&run.name)?)));
         let mut live = BTreeMap::new();
         let mut merge = None;
@@ -44,14 +44,14 @@ impl<'a> Standing<'a> {
                 (Ok(first), Some(index)) if is_finished(notes.get(first + index).and_then(Option::as_ref)) => {}
                 (Ok(first), Some(index)) => {
                     let waits = queued.pending.then(|| queued.reason.clone());
-                    live.insert(first + index, Live { job: queued.job, index, waits });
+                    live.insert(first + index, LiveTask { job: queued.job, index, waits });
                 }
                 // One that runs ends by itself.
                 _ if end == MERGE && queued.pending => merge = Some(queued.job),
                 _ => {}
             }
         }
-        Standing { run, live, merge, notes }
+        RunStanding { run, live, merge, notes }
     }
 
     /// Whether all tasks in the queue have done their work since.
@@ -75,7 +75,7 @@ impl<'a> Standing<'a> {
     }
 
     /// The tasks that have ended, with what they wrote.
-    pub fn ended(&self) -> impl Iterator<Item = (usize, Option<&Note>)> {
+    pub fn ended_tasks(&self) -> impl Iterator<Item = (usize, Option<&TaskNote>)> {
         self.notes
             .iter()
             .enumerate()
@@ -84,30 +84,36 @@ impl<'a> Standing<'a> {
     }
 
     /// What tasks wrote that wait for another node.
-    pub fn moved(&self) -> impl Iterator<Item = &Note> {
-        self.live.keys().filter_map(|task| self.notes.get(*task)?.as_ref()).filter(|note| note.state == State::Moved)
+    pub fn moved_notes(&self) -> impl Iterator<Item = &TaskNote> {
+        self.live
+            .keys()
+            .filter_map(|task| self.notes.get(*task)?.as_ref())
+            .filter(|note| note.state == TaskState::Moved)
     }
 
     /// The items of tasks that did their work.
     pub fn done(&self) -> usize {
-        self.ended().filter(|(_, note)| is_finished(*note)).map(|(task, _)| self.run.tasks[task].items.len()).sum()
+        self.ended_tasks()
+            .filter(|(_, note)| is_finished(*note))
+            .map(|(task, _)| self.run.tasks[task].items.len())
+            .sum()
     }
 
     /// Tasks that wait, run, did their work, or failed.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> TaskCounts {
         let waiting = self.live.values().filter(|live| live.waits.is_some()).count();
-        let done = self.ended().filter(|(_, note)| is_finished(*note)).count();
-        let failed = self.ended().count() - done;
+        let done = self.ended_tasks().filter(|(_, note)| is_finished(*note)).count();
+        let failed = self.ended_tasks().count() - done;
         let mut reasons: Vec<String> =
             self.live.values().filter_map(|live| live.waits.clone()).filter(|reason| reason != "None").collect();
         reasons.sort();
         reasons.dedup();
-        Counts { waiting, running: self.live.len() - waiting, done, failed, reasons }
+        TaskCounts { waiting, running: self.live.len() - waiting, done, failed, reasons }
     }
 
     /// For programs: its folder, its arrays in the queue, and how many tasks are how far.
     pub fn json(&self) -> Value {
-        let Counts { waiting, running, done, failed, reasons } = self.counts();
+        let TaskCounts { waiting, running, done, failed, reasons } = self.counts();
         json!({
             "folder": self.run.folder.to_string_lossy(), "jobs": self.arrays(),
             "queued": waiting, "running": running, "done": done, "failed": failed, "reasons": reasons,
@@ -121,19 +127,19 @@ impl<'a> Standing<'a> {
         };
         [
             sum(&mut self.live.keys().copied()),
-            sum(&mut self.ended().filter(|(_, note)| is_finished(*note)).map(|(task, _)| task)),
+            sum(&mut self.ended_tasks().filter(|(_, note)| is_finished(*note)).map(|(task, _)| task)),
         ]
     }
 }
 
 /// Whether a task did its work, by what it wrote.
-pub(crate) fn is_finished(note: Option<&Note>) -> bool {
-    note.is_some_and(|note| note.state == State::Finished)
+pub(crate) fn is_finished(note: Option<&TaskNote>) -> bool {
+    note.is_some_and(|note| note.state == TaskState::Finished)
 }
 
 /// How many tasks wait, run, did their work, and failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct TaskCounts {
     pub waiting: usize,
     pub running: usize,
     pub done: usize,
@@ -142,7 +148,7 @@ pub(crate) struct Counts {
     pub reasons: Vec<String>,
 }
 
-impl fmt::Display for Counts {
+impl fmt::Display for TaskCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = if self.reasons.is_empty() { String::new() } else { format!(" ({})", self.reasons.join(", ")) };
         write!(
@@ -174,17 +180,17 @@ mod tests {
     #[test]
     fn tasks_are_counted_by_the_queue_and_their_notes() -> Result<(), Box<dyn std::error::Error>> {
         let folder = tempfile::TempDir::new()?;
-        let share = |item: &str| super::super::run_folder::Share { items: vec![item.to_owned()], seconds: 1.0 };
-        let run = Run::new(
+        let share = |item: &str| super::super::run_folder::TaskShare { items: vec![item.to_owned()], seconds: 1.0 };
+        let run = SubmittedRun::new(
             folder.path(),
             "profile",
             std::time::SystemTime::UNIX_EPOCH,
             ["a", "b", "c", "d"].map(share).into(),
         )?;
         run.save("", &[])?;
-        let note = |state| Note { state, node: "board1".into(), words: String::new(), left: Vec::new() };
-        run.write(0, &note(State::Finished))?;
-        run.write(1, &note(State::Running))?;
+        let note = |state| TaskNote { state, node: "board1".into(), words: String::new(), left: Vec::new() };
+        run.write(0, &note(TaskState::Finished))?;
+        run.write(1, &note(TaskState::Running))?;
         let queued = |task: usize, state: &str| format!("7|{task}|{state}|Resources||{}2\n", run.name);
         let text = format!(
             "{}9|N/A|PENDING|Dependency||{}merge\n9|0|RUNNING|None|b|other-0\n",
@@ -192,9 +198,9 @@ mod tests {
             run.name
         );
         let queue = super::super::queue::parse(&text)?;
-        let standing = Standing::of(&run, &queue);
+        let standing = RunStanding::from_queue(&run, &queue);
         // Task 0 did its work, 1 was killed, 2 waits, 3 never began.
-        let Counts { waiting, running, done, failed, reasons } = standing.counts();
+        let TaskCounts { waiting, running, done, failed, reasons } = standing.counts();
         assert_eq!([waiting, running, done, failed], [1, 0, 1, 2]);
         assert_eq!((reasons, standing.merge, standing.done()), (vec!["Resources".to_owned()], Some(9), 1));
         assert_eq!(standing.claimed().collect::<Vec<_>>(), ["c"]);

@@ -1,13 +1,13 @@
 //! What runs on a node: the items of one task, or the merging after all of them.
 
-use super::cluster::Cluster;
+use super::cluster::SlurmCluster;
 use super::job_script::NOTICE;
-use super::run_folder::{Note, Run, State};
-use super::standing::Standing;
+use super::run_folder::{SubmittedRun, TaskNote, TaskState};
+use super::standing::RunStanding;
 use super::submission::{lock, merge_ended};
-use perf4sight_base::error::{Error, Kind, Result};
+use perf4sight_base::error::{Error, FailureKind, Result};
 use perf4sight_base::output_folder::lock_folder;
-use perf4sight_verb::{Context, Divisible, Part, Summary};
+use perf4sight_verb::{Context, Divisible, Summary, WorkPart};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,21 +26,21 @@ const PAUSE: Duration = Duration::from_millis(300);
 
 /// A task on its node.
 #[derive(Debug)]
-pub struct Task {
-    run: Run,
+pub struct RunningTask {
+    run: SubmittedRun,
     index: usize,
     node: String,
     /// The task as Slurm names it, such as 12_3.
     job: String,
 }
 
-impl Task {
+impl RunningTask {
     /// The task of the run with this name.
     ///
     /// # Errors
     /// A folder without a run or with another one, a run without such a task.
     pub fn load(folder: &Path, name: &str, index: usize, [node, job]: [&str; 2]) -> Result<Self> {
-        let run = Run::load(folder)?;
+        let run = SubmittedRun::load(folder)?;
         if run.name != name {
             return Err(
                 Error::usage("the folder of this task's run was removed, and is another run's now").file(folder)
@@ -52,7 +52,7 @@ impl Task {
                 .file(folder)
                 .expected(format!("a task from 0 to {}", run.tasks.len() - 1)));
         }
-        Ok(Task { run, index, node: node.to_owned(), job: job.to_owned() })
+        Ok(RunningTask { run, index, node: node.to_owned(), job: job.to_owned() })
     }
 
     /// The name of its section.
@@ -72,10 +72,10 @@ impl Task {
     pub fn perform(
         &self,
         context: &mut Context,
-        work: impl FnOnce(&Part<'_>, &mut Context) -> Result<Summary>,
+        work: impl FnOnce(&WorkPart<'_>, &mut Context) -> Result<Summary>,
     ) -> Result<Summary> {
         let left = self.run.note(self.index).map_or(Vec::new(), |note| note.left);
-        self.write(State::Running, "", &left)?;
+        self.write(TaskState::Running, "", &left)?;
         let (began, before) = (context.now(), self.size());
         let done = self
             .check_version()
@@ -84,25 +84,25 @@ impl Task {
             .and_then(|()| self.make_folder())
             .and_then(|()| {
                 let (items, share) = (&self.run.tasks[self.index].items, self.run.share(self.index));
-                work(&Part { items, folder: &self.folder(), run: &self.run.folder, share }, context)
+                work(&WorkPart { items, folder: &self.folder(), run: &self.run.folder, share }, context)
             });
         match &done {
-            Err(error) if error.kind() == Kind::OtherKind => {
+            Err(error) if error.kind() == FailureKind::OtherKind => {
                 if let Err(why) = self.leave_node(error, left.clone()) {
-                    self.write(State::Failed, &format!("{error}\n  it goes to no other node: {why}"), &left)?;
+                    self.write(TaskState::Failed, &format!("{error}\n  it goes to no other node: {why}"), &left)?;
                 }
             }
-            Err(error) => self.write(State::Failed, &error.to_string(), &left)?,
+            Err(error) => self.write(TaskState::Failed, &error.to_string(), &left)?,
             Ok(_) if context.cancelled() => {
-                self.write(State::Stopped, "", &left)?;
+                self.write(TaskState::Stopped, "", &left)?;
                 let took = context.now().duration_since(began).unwrap_or_default();
-                if self.is_at_limit(took) && self.size() > before && Cluster.goes_on(&self.job) {
-                    Cluster.requeue(&self.job)?;
+                if self.is_at_limit(took) && self.size() > before && SlurmCluster.goes_on(&self.job) {
+                    SlurmCluster.requeue(&self.job)?;
                 }
             }
             Ok(summary) => match &summary.failure {
-                Some(error) => self.write(State::Failed, &error.to_string(), &left)?,
-                None => self.write(State::Finished, &summary.headline, &left)?,
+                Some(error) => self.write(TaskState::Failed, &error.to_string(), &left)?,
+                None => self.write(TaskState::Finished, &summary.headline, &left)?,
             },
         }
         done
@@ -121,19 +121,19 @@ impl Task {
         let of_others = (0..self.run.tasks.len()).filter_map(|task| self.run.note(task)).flat_map(|note| note.left);
         let nodes: BTreeSet<String> = left.iter().cloned().chain(of_others).collect();
         // What the user excluded stays so.
-        let nodes = nodes.into_iter().chain([Cluster.excluded(&self.job)?]).filter(|nodes| !nodes.is_empty());
+        let nodes = nodes.into_iter().chain([SlurmCluster.excluded(&self.job)?]).filter(|nodes| !nodes.is_empty());
         let nodes = nodes.collect::<Vec<_>>().join(",");
-        Cluster.check_without(&self.run.choice, &nodes)?;
-        for array in Standing::of(&self.run, &Cluster.queue()?).arrays() {
+        SlurmCluster.check_without(&self.run.choice, &nodes)?;
+        for array in RunStanding::from_queue(&self.run, &SlurmCluster.queue()?).arrays() {
             // Fails where tasks of the array run, which need no other node.
-            let _ = Cluster.exclude(&array.to_string(), &nodes);
+            let _ = SlurmCluster.exclude(&array.to_string(), &nodes);
         }
-        self.write(State::Moved, &error.to_string(), &left)?;
-        Cluster.requeue(&self.job)?;
+        self.write(TaskState::Moved, &error.to_string(), &left)?;
+        SlurmCluster.requeue(&self.job)?;
         // Only a task that waits can be kept away from nodes, and Slurm's signal to this one may end the first command.
         let excluded = || {
             thread::sleep(PAUSE);
-            Cluster.exclude(&self.job, &nodes).is_ok()
+            SlurmCluster.exclude(&self.job, &nodes).is_ok()
         };
         (0..ATTEMPTS).any(|_| excluded());
         Ok(())
@@ -163,7 +163,7 @@ impl Task {
     /// A task that was killed and requeued by hand may find its work given to another one since.
     fn check_own(&self) -> Result<()> {
         let own = &self.run.tasks[self.index].items;
-        let runs = Run::open(self.run.folder.parent().unwrap_or(&self.run.folder))?;
+        let runs = SubmittedRun::open(self.run.folder.parent().unwrap_or(&self.run.folder))?;
         let later = runs.iter().skip_while(|run| run.folder != self.run.folder).skip(1);
         match later.into_iter().find(|run| run.items().any(|item| own.iter().any(|one| one == item))) {
             None => Ok(()),
@@ -195,12 +195,12 @@ impl Task {
     }
 
     /// Nothing where the folder was removed, and is another run's now.
-    fn write(&self, state: State, words: &str, left: &[String]) -> Result<()> {
-        if Run::load(&self.run.folder)?.name != self.run.name {
+    fn write(&self, state: TaskState, words: &str, left: &[String]) -> Result<()> {
+        if SubmittedRun::load(&self.run.folder)?.name != self.run.name {
             return Ok(());
         }
         let (node, words, left) = (self.node.clone(), words.to_owned(), left.to_owned());
-        self.run.write(self.index, &Note { state, node, words, left })
+        self.run.write(self.index, &TaskNote { state, node, words, left })
     }
 }
 
@@ -224,7 +224,7 @@ fn bytes(folder: &Path) -> u64 {
 /// # Errors
 /// A folder without a run.
 pub fn about(folder: &Path) -> Result<(String, PathBuf)> {
-    Run::load(folder).map(|run| (run.section.clone(), run.config()))
+    SubmittedRun::load(folder).map(|run| (run.section.clone(), run.config()))
 }
 
 /// Merges the results of a run whose tasks have all ended, as the dependency of its job says.
@@ -232,35 +232,40 @@ pub fn about(folder: &Path) -> Result<(String, PathBuf)> {
 /// # Errors
 /// See [`Divisible::merge`].
 pub fn merge(folder: &Path, section: &dyn Divisible, context: &mut Context) -> Result<()> {
-    let run = Run::load(folder)?;
+    let run = SubmittedRun::load(folder)?;
     let _lock = lock(folder.parent().unwrap_or(folder))?;
-    let standing = Standing::of(&run, &[]);
+    let standing = RunStanding::from_queue(&run, &[]);
     merge_ended(section, &standing, context)?;
     // What failed is said by the next command, where nobody waits.
-    if standing.counts().failed == 0 { run.close() } else { Ok(()) }
+    if standing.counts().failed == 0 { run.mark_closed() } else { Ok(()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run_folder::Share;
+    use crate::run_folder::TaskShare;
     use std::time::SystemTime;
 
     /// A killed task is submitted again, and then requeued by hand all the same.
     #[test]
     fn work_that_was_submitted_again_is_not_done_twice() -> Result<()> {
         let folder = tempfile::TempDir::new().map_err(|cause| Error::input(cause.to_string()))?;
-        let run = |items: &[&str]| -> Result<Run> {
+        let run = |items: &[&str]| -> Result<SubmittedRun> {
             let items = items.iter().map(|item| (*item).to_owned()).collect();
-            let run = Run::new(folder.path(), "profile", SystemTime::UNIX_EPOCH, vec![Share { items, seconds: 1.0 }])?;
+            let run = SubmittedRun::new(
+                folder.path(),
+                "profile",
+                SystemTime::UNIX_EPOCH,
+                vec![TaskShare { items, seconds: 1.0 }],
+            )?;
             run.save("", &[]).map(|()| run)
         };
         let runs = [run(&["a", "b"])?, run(&["c"])?, run(&["b"])?];
-        let may = |run: &Run| Task::load(&run.folder, &run.name, 0, ["board1", "1_0"])?.check_own();
+        let may = |run: &SubmittedRun| RunningTask::load(&run.folder, &run.name, 0, ["board1", "1_0"])?.check_own();
         assert!(may(&runs[0]).is_err_and(|error| error.to_string().contains("submitted again since")));
         may(&runs[1])?;
         may(&runs[2])?;
-        assert!(Task::load(&runs[1].folder, &runs[0].name, 0, ["board1", "1_0"]).is_err());
+        assert!(RunningTask::load(&runs[1].folder, &runs[0].name, 0, ["board1", "1_0"]).is_err());
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Requests to workers that train detectors, and their replies.
 //!
 //! ```
-//! use perf4sight_step::detection::Reply;
+//! use perf4sight_step::detection::DetectionReply;
 //! for line in [
 //!     r#"{"outcome":"measured","images":32,"damaged":{"pet_7":"no pet in its trimap: no pixel has the value 1"},
 //!         "first":{"seconds":1.9,"parts":[{"wait":0.1,"copy":0.0,"forward":0.8,"backward":0.9,"optimizer":0.1,"other":0.0}]},
@@ -13,12 +13,12 @@
 //!     r#"{"outcome":"out_of_memory","memory":{"resident":1304000000,"used":656000000,"loaders":0}}"#,
 //!     r#"{"outcome":"failed","reason":"trainval.txt: lists no image"}"#,
 //! ] {
-//!     serde_json::from_str::<Reply>(line)?;
+//!     serde_json::from_str::<DetectionReply>(line)?;
 //! }
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! While it runs, the worker writes lines such as `{"step":3,"of":22,"epoch":1}` to its standard error ([`Step`]); its
+//! While it runs, the worker writes lines such as `{"step":3,"of":22,"epoch":1}` to its standard error ([`WorkerProgress`]); its
 //! other output there is quoted where it dies without an answer.
 
 use crate::workload::{Optimizer, Precision};
@@ -38,7 +38,7 @@ pub struct DetectionTask {
     /// Folder in the layout of Oxford-IIIT Pet.
     pub data: PathBuf,
     /// What boxes are drawn around.
-    pub boxes: Boxes,
+    pub boxes: BoxSource,
     /// Images of a step.
     pub batch: u64,
     /// Processes that load data; none: the training process itself.
@@ -79,16 +79,16 @@ pub struct GraphsTask {
     /// As in [`DetectionTask::data`].
     pub data: PathBuf,
     /// As in [`DetectionTask::boxes`].
-    pub boxes: Boxes,
+    pub boxes: BoxSource,
     /// Heights and widths of batches that were measured.
     pub shapes: Vec<[u64; 2]>,
     /// The requested batches; the worker finds out how large their images are.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<BatchRequest>,
 }
 
 /// A batch of images of a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct BatchRequest {
     /// Images per step.
     pub batch: u64,
     /// Pixels of the shorter side; none: the network's own.
@@ -97,7 +97,7 @@ pub struct Asked {
 
 /// How far a worker is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
+pub struct WorkerProgress {
     /// Steps so far, over all epochs.
     pub step: u64,
     /// Steps that there will be.
@@ -109,7 +109,7 @@ pub struct Step {
 perf4sight_base::words! {
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    pub enum Boxes: "boxes" {
+    pub enum BoxSource: "boxes" {
         /// The whole pet, from the trimap.
         #[default]
         Trimap = "trimap",
@@ -121,14 +121,14 @@ perf4sight_base::words! {
 /// What the worker answers to a [`DetectionTask`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Reply {
+pub enum DetectionReply {
     /// The steps ran.
-    Measured(Box<Measured>),
+    Measured(Box<MeasuredDetection>),
     /// A step did not fit.
     OutOfMemory {
         /// Memory in use until then; none where the kernel ended the worker.
         #[serde(default)]
-        memory: Option<Memory>,
+        memory: Option<MemoryPeaks>,
     },
     /// Anything else that stopped the worker, in its own words.
     Failed {
@@ -142,7 +142,7 @@ pub enum Reply {
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum GraphsReply {
     /// One graph for each part of the step.
-    Described(Box<Graphs>),
+    Described(Box<DetectorGraphs>),
     /// Whatever stopped the worker, in its own words.
     Failed {
         /// In the worker's own words.
@@ -152,13 +152,13 @@ pub enum GraphsReply {
 
 /// A detector's graphs: ONNX files without weights, in base64.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Graphs {
+pub struct DetectorGraphs {
     /// Its backbone with the heads that read all of its features, once for each size of a batch.
-    pub graphs: Vec<Graph>,
+    pub graphs: Vec<DetectorGraph>,
     /// The head that runs on each proposal; none for detectors without proposals.
     pub box_head: Option<String>,
     /// How large the images are in each requested batch.
-    pub asked: Vec<Drawn>,
+    pub asked: Vec<BatchSizes>,
     /// Which weights of the backbone and those heads are trained: the words of `trainable`.
     pub trainable: String,
     /// Images in the data set.
@@ -167,7 +167,7 @@ pub struct Graphs {
 
 /// A graph for batches of a height and width.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Graph {
+pub struct DetectorGraph {
     /// Height and width.
     pub shape: [u64; 2],
     /// The backbone with the head that reads all of its features.
@@ -178,7 +178,7 @@ pub struct Graph {
 
 /// How large batches are that are drawn from a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-pub struct Drawn {
+pub struct BatchSizes {
     /// Height and width of one that is as large as they are on average, nearly.
     pub typical: [u64; 2],
     /// Their pixels on average.
@@ -189,17 +189,17 @@ pub struct Drawn {
 
 /// Steps that ran. Times are in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct MeasuredDetection {
     /// The first steps, which warm up.
-    pub first: Phase,
+    pub first: StepSeries,
     /// Steps that ran freely: half of them before the exact ones, half after.
-    pub plain: Phase,
+    pub plain: StepSeries,
     /// Steps in which the device had finished at the end of each part.
-    pub exact: Phase,
+    pub exact: StepSeries,
     /// The loss of each step in their order; none where it was no finite number.
     pub losses: Vec<Option<f64>>,
     /// Peaks over all steps.
-    pub memory: Memory,
+    pub memory: MemoryPeaks,
     /// Images in the data set.
     pub images: u64,
     /// The waiting time for the first batch of each epoch; it is not part of any step's time.
@@ -210,7 +210,7 @@ pub struct Measured {
     pub seconds: f64,
     /// The backbone's input in each step, in the order of the steps; empty where the network has no known backbone.
     #[serde(default)]
-    pub batches: Vec<Batch>,
+    pub batches: Vec<BackboneBatch>,
     /// Height and width of the largest batch that the data may give, which the last of the first steps took.
     #[serde(default)]
     pub largest: Option<[u64; 2]>,
@@ -224,7 +224,7 @@ pub struct Measured {
 
 /// A backbone's input in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Batch {
+pub struct BackboneBatch {
     /// Pixels from top to bottom of all images, filled up to the highest.
     pub height: u64,
     /// Likewise from left to right.
@@ -235,9 +235,9 @@ pub struct Batch {
 
 /// Steps in a row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Phase {
+pub struct StepSeries {
     /// Seconds of the parts of each step.
-    pub parts: Vec<Parts>,
+    pub parts: Vec<StepSeconds>,
     /// By a clock around all of them.
     pub seconds: f64,
     /// The number of them during which other programs used processors that this one waited for.
@@ -247,7 +247,7 @@ pub struct Phase {
 
 /// The seconds of the parts of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Parts {
+pub struct StepSeconds {
     /// Waiting for the batch, or loading it where no other process does.
     pub wait: f64,
     /// Seconds to copy the batch to the device.
@@ -270,7 +270,7 @@ pub struct Parts {
 
 /// Peaks in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
+pub struct MemoryPeaks {
     /// The process's resident set.
     pub resident: u64,
     /// Peak above the process's memory before the network, in the first steps, during which freed memory is returned to
@@ -289,24 +289,24 @@ pub struct Memory {
     pub reserved: Option<u64>,
 }
 
-impl Measured {
+impl MeasuredDetection {
     /// Whether these can be measurements of steps that ran.
     ///
     /// # Errors
     /// Impossible values: invalid times, no images, no epoch that began.
     pub fn check(&self) -> Result<()> {
         let possible = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
-        let ran = |phase: &Phase| {
+        let ran = |phase: &StepSeries| {
             let parts = phase.parts.iter().all(|parts| parts.seconds().into_iter().all(possible));
             parts && possible(phase.seconds) && (phase.seconds > 0.0 || phase.parts.is_empty())
         };
         let problem = match self {
-            Measured { images: 0, .. } => "no image",
-            Measured { epoch_starts, .. } if epoch_starts.is_empty() => "no epoch that began",
-            Measured { epoch_starts, .. } if !epoch_starts.iter().copied().all(possible) => {
+            MeasuredDetection { images: 0, .. } => "no image",
+            MeasuredDetection { epoch_starts, .. } if epoch_starts.is_empty() => "no epoch that began",
+            MeasuredDetection { epoch_starts, .. } if !epoch_starts.iter().copied().all(possible) => {
                 "epochs that began before their time"
             }
-            Measured { first, plain, exact, .. } if ![first, plain, exact].into_iter().all(ran) => {
+            MeasuredDetection { first, plain, exact, .. } if ![first, plain, exact].into_iter().all(ran) => {
                 "times that are none"
             }
             _ => return Ok(()),
@@ -315,18 +315,18 @@ impl Measured {
     }
 }
 
-impl Parts {
+impl StepSeconds {
     fn seconds(&self) -> Vec<f64> {
-        self.each().into_iter().chain(self.trunk_forward).chain(self.trunk_backward).collect()
+        self.in_order().into_iter().chain(self.trunk_forward).chain(self.trunk_backward).collect()
     }
 
     /// The seconds of each part, in the order they run.
-    pub fn each(&self) -> [f64; 6] {
+    pub fn in_order(&self) -> [f64; 6] {
         [self.wait, self.copy, self.forward, self.backward, self.optimizer, self.other]
     }
 
     /// The whole step.
     pub fn sum(&self) -> f64 {
-        self.each().iter().sum()
+        self.in_order().iter().sum()
     }
 }

@@ -13,7 +13,7 @@
 //! times in milliseconds unless the key is called seconds, and memory in bytes:
 //!
 //! ```
-//! use perf4sight_step::protocol::Reply;
+//! use perf4sight_step::protocol::WorkerReply;
 //! for line in [
 //!     r#"{"outcome":"measured",
 //!         "latency":{"median":151.2,"spread":0.013,"steps":4,"discarded":1,"disturbed":false},
@@ -29,7 +29,7 @@
 //!         "memory":{"allocated":629100000,"reserved":629100000,"used":640000000,"available":8000000000,"free":900000000}}"#,
 //!     r#"{"outcome":"failed","reason":"operation Foo cannot be run"}"#,
 //! ] {
-//!     serde_json::from_str::<Reply>(line)?;
+//!     serde_json::from_str::<WorkerReply>(line)?;
 //! }
 //! # Ok::<(), serde_json::Error>(())
 //! ```
@@ -47,12 +47,12 @@
 //! Started with `--about`, a worker reads nothing and writes one line about itself:
 //!
 //! ```
-//! use perf4sight_step::protocol::About;
+//! use perf4sight_step::protocol::WorkerAbout;
 //! let line = r#"{"protocol":2,"software":{"python":"3.6.9","torch":"1.10.0"},
 //!                "places":{"cpu":{},"cuda:0":{"gpu":"NVIDIA Tegra X2","cuda":"10.2"}},"layers":false,
 //!                "settings":["optimizer","zero_grad","precision"],"precisions":{"cpu":["fp32"],"cuda:0":["fp32","amp_fp16"]},
 //!                "gpus":{"cuda:0":{"name":"NVIDIA Tegra X2","memory":8232402944,"unified":true}}}"#;
-//! let about = serde_json::from_str::<About>(line)?;
+//! let about = serde_json::from_str::<WorkerAbout>(line)?;
 //! assert!(about.places.contains_key("cuda:0"));
 //! // A worker that does not say otherwise measures steps; one without `settings` the published ones only, and places without
 //! // `precisions` compute with fp32.
@@ -64,8 +64,8 @@
 //! are the peaks of its allocator, and out of memory means that this allocator failed.
 
 use crate::detection::{DetectionTask, GraphsTask};
-use crate::workload::{Pass, Workload};
-use perf4sight_machine::{Conditions, Setting};
+use crate::workload::{StepPart, Workload};
+use perf4sight_machine::{Conditions, MachineProperties};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -77,7 +77,7 @@ pub const PROTOCOL: u32 = 2;
 
 /// The fields that lines of all versions share.
 #[derive(Deserialize)]
-struct Version {
+struct ProtocolVersion {
     protocol: u32,
 }
 
@@ -86,7 +86,7 @@ struct Version {
 /// # Errors
 /// Which version it is of instead, or why it is no line of this one.
 pub fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
-    let Version { protocol } = serde_json::from_str(line).map_err(|cause| cause.to_string())?;
+    let ProtocolVersion { protocol } = serde_json::from_str(line).map_err(|cause| cause.to_string())?;
     if protocol != PROTOCOL {
         return Err(format!("protocol {protocol} instead of {PROTOCOL}"));
     }
@@ -95,7 +95,7 @@ pub fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
 
 /// The line a worker reads from its standard input: one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Request {
+pub struct WorkerRequest {
     /// [`PROTOCOL`] of the program that asks.
     pub protocol: u32,
     /// The device: `cpu`, or `cuda:` and the number of the GPU.
@@ -108,25 +108,25 @@ pub struct Request {
     pub seed: u64,
     /// What the worker is asked to do.
     #[serde(flatten)]
-    pub task: Task,
+    pub task: WorkerTask,
 }
 
 /// A task of a worker; in a line its name is `task`, and its own fields are next to the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "snake_case")]
-pub enum Task {
+pub enum WorkerTask {
     /// Measure a step of a network.
     Step(StepTask),
-    /// Train a detector; the answer is a [`crate::detection::Reply`].
+    /// Train a detector; the answer is a [`crate::detection::DetectionReply`].
     Detection(Box<DetectionTask>),
     /// Describe a detector's graphs; the answer is a [`crate::detection::GraphsReply`].
     DetectionGraphs(Box<GraphsTask>),
 }
 
-impl Task {
-    /// The name of [`Task::Step`], which a request is of that names none.
+impl WorkerTask {
+    /// The name of [`WorkerTask::Step`], which a request is of that names none.
     pub const STEP: &str = "step";
-    /// How [`About::tasks`] names [`Task::Detection`].
+    /// How [`WorkerAbout::tasks`] names [`WorkerTask::Detection`].
     pub const DETECTION: &str = "detection";
 }
 
@@ -182,22 +182,22 @@ impl Default for StepRule {
 ///
 /// # Errors
 /// See [`read`]; an unknown task, or one that lacks a field.
-pub fn read_request(line: &str) -> Result<Request, String> {
+pub fn read_request(line: &str) -> Result<WorkerRequest, String> {
     let mut fields: Map<String, Value> = read(line)?;
     // Requests were of steps before there were other tasks.
-    fields.entry("task").or_insert_with(|| Task::STEP.into());
+    fields.entry("task").or_insert_with(|| WorkerTask::STEP.into());
     serde_json::from_value(fields.into()).map_err(|cause| cause.to_string())
 }
 
 /// The line a worker writes about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub struct WorkerAbout {
     /// [`PROTOCOL`] of the worker.
     pub protocol: u32,
     /// The software that runs networks: names and versions.
-    pub software: Setting,
-    /// The devices it can use, as [`Request::place`] names them, with the facts on which measurements there depend.
-    pub places: BTreeMap<String, Setting>,
+    pub software: MachineProperties,
+    /// The devices it can use, as [`WorkerRequest::place`] names them, with the facts on which measurements there depend.
+    pub places: BTreeMap<String, MachineProperties>,
     /// Names of the tasks that it can do.
     #[serde(default = "steps")]
     pub tasks: Vec<String>,
@@ -211,7 +211,7 @@ pub struct About {
     pub layers: bool,
     /// The GPUs among the places.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub gpus: BTreeMap<String, Gpu>,
+    pub gpus: BTreeMap<String, GpuInfo>,
     /// Why there is no GPU among the places, of a worker that was to look for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_gpu: Option<String>,
@@ -219,12 +219,12 @@ pub struct About {
 
 /// The tasks of a worker that names none.
 fn steps() -> Vec<String> {
-    vec![Task::STEP.to_owned()]
+    vec![WorkerTask::STEP.to_owned()]
 }
 
 /// A GPU that networks can run on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gpu {
+pub struct GpuInfo {
     /// The model, such as `NVIDIA H100`.
     pub name: String,
     /// Bytes in total.
@@ -245,7 +245,7 @@ pub struct Gpu {
 /// The line a worker writes to its standard output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Reply {
+pub enum WorkerReply {
     /// The step ran.
     Measured {
         /// Present when the request includes latency.
@@ -313,7 +313,7 @@ pub struct LayerTime {
     /// The node's name in the network file; none for loss, zero_grad and optimizer.
     pub node: Option<String>,
     /// In which part of the step.
-    pub pass: Pass,
+    pub pass: StepPart,
     /// Milliseconds in a middling step.
     pub milliseconds: f64,
     /// Half-width of the median's confidence interval, relative to it.

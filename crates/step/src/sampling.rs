@@ -10,7 +10,7 @@ const TOLERATED_LOSS: f64 = 0.05;
 
 /// Processor time of a process, as the operating system counts it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Load {
+pub struct ProcessorLoad {
     /// Processor time of all threads.
     pub processor: Duration,
     /// How often a thread that had more to do was taken off its processor.
@@ -21,18 +21,18 @@ pub struct Load {
 
 /// One timed step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sample {
+pub struct TimedSample {
     /// From its beginning to its end.
     pub wall: Duration,
     /// The processor time of the process during it.
-    pub load: Load,
+    pub load: ProcessorLoad,
 }
 
-impl Load {
+impl ProcessorLoad {
     /// The increase since an earlier reading.
     #[must_use]
-    pub fn since(self, earlier: Load) -> Load {
-        Load {
+    pub fn since(self, earlier: ProcessorLoad) -> ProcessorLoad {
+        ProcessorLoad {
             processor: self.processor.saturating_sub(earlier.processor),
             preemptions: self.preemptions.saturating_sub(earlier.preemptions),
             waited: self.waited.zip(earlier.waited).map(|(now, then)| now.saturating_sub(then)),
@@ -40,7 +40,7 @@ impl Load {
     }
 }
 
-impl Sample {
+impl TimedSample {
     /// Whether something else used the processors during this step.
     ///
     /// OpenMP's threads spin while they wait for each other, so an undisturbed step is charged with its wall time once for every
@@ -62,7 +62,7 @@ const STILL_WARMING: f64 = 0.05;
 ///
 /// # Errors
 /// The first error of `take`.
-pub fn warm_up<E>(rule: &StepRule, mut take: impl FnMut() -> Result<Sample, E>) -> Result<(), E> {
+pub fn warm_up<E>(rule: &StepRule, mut take: impl FnMut() -> Result<TimedSample, E>) -> Result<(), E> {
     let mut quickest = take()?.wall;
     let mut spent = quickest;
     while spent.as_secs_f64() < rule.maximum_seconds {
@@ -86,10 +86,10 @@ pub fn warm_up<E>(rule: &StepRule, mut take: impl FnMut() -> Result<Sample, E>) 
 pub fn time_steps<E>(
     rule: &StepRule,
     threads: usize,
-    mut take: impl FnMut() -> Result<Sample, E>,
+    mut take: impl FnMut() -> Result<TimedSample, E>,
 ) -> Result<LatencyReading, E> {
-    let mut clean = Samples::default();
-    let mut disturbed = Samples::default();
+    let mut clean = SortedTimes::default();
+    let mut disturbed = SortedTimes::default();
     loop {
         let sample = take()?;
         let kind = if sample.is_disturbed(threads) { &mut disturbed } else { &mut clean };
@@ -127,7 +127,7 @@ pub struct LapSummary {
 
 impl LapSamples {
     /// Adds a step with as many parts as the others; `whole` decides whether it was disturbed.
-    pub fn add(&mut self, whole: &Sample, threads: usize, laps: Vec<Duration>) {
+    pub fn add(&mut self, whole: &TimedSample, threads: usize, laps: Vec<Duration>) {
         let kind = if whole.is_disturbed(threads) { &mut self.disturbed } else { &mut self.clean };
         kind.push(laps);
     }
@@ -144,7 +144,7 @@ impl LapSamples {
         let middle = &self.clean[quarter..self.clean.len() - quarter];
         let parts = self.clean.first().map_or(0, Vec::len);
         let summary = |part: usize| {
-            let mut samples = Samples::default();
+            let mut samples = SortedTimes::default();
             self.clean.iter().for_each(|step| samples.add(step[part]));
             let sum: Duration = middle.iter().map(|step| step[part]).sum();
             let milliseconds = sum.as_secs_f64() * 1e3 / middle.len() as f64;
@@ -156,12 +156,12 @@ impl LapSamples {
 
 /// Wall times, sorted.
 #[derive(Default)]
-struct Samples {
+struct SortedTimes {
     sorted: Vec<f64>,
     total: f64,
 }
 
-impl Samples {
+impl SortedTimes {
     fn add(&mut self, wall: Duration) {
         self.total += wall.as_secs_f64();
         self.insert(wall.as_secs_f64() * 1e3);
@@ -198,14 +198,15 @@ mod tests {
     const RULE: StepRule = StepRule { minimum: 3, minimum_seconds: 0.5, spread: 0.02, maximum_seconds: 2.0 };
 
     /// A step of so many milliseconds on two processors; other programs took a share of them.
-    fn sample(milliseconds: u64, taken: f64) -> Sample {
+    fn sample(milliseconds: u64, taken: f64) -> TimedSample {
         let wall = Duration::from_millis(milliseconds);
         let waited = wall.mul_f64(2.0 * taken);
-        let load = Load { processor: wall * 2 - waited, preemptions: (taken > 0.0).into(), waited: Some(waited) };
-        Sample { wall, load }
+        let load =
+            ProcessorLoad { processor: wall * 2 - waited, preemptions: (taken > 0.0).into(), waited: Some(waited) };
+        TimedSample { wall, load }
     }
 
-    fn time(samples: impl IntoIterator<Item = Sample>) -> LatencyReading {
+    fn time(samples: impl IntoIterator<Item = TimedSample>) -> LatencyReading {
         let mut samples = samples.into_iter();
         time_steps::<Infallible>(&RULE, 2, || Ok(samples.next().expect("the rule asked for more samples"))).unwrap()
     }
@@ -276,18 +277,22 @@ mod tests {
 
     #[test]
     fn only_time_that_others_took_counts_as_disturbance() {
-        let serial = Load { processor: Duration::from_millis(60), preemptions: 3, waited: Some(Duration::ZERO) };
-        let step = |load| Sample { wall: Duration::from_millis(50), load };
+        let serial =
+            ProcessorLoad { processor: Duration::from_millis(60), preemptions: 3, waited: Some(Duration::ZERO) };
+        let step = |load| TimedSample { wall: Duration::from_millis(50), load };
         assert!(!step(serial).is_disturbed(2), "one thread slept, nobody waited");
-        assert!(step(Load { waited: None, ..serial }).is_disturbed(2), "a kernel that does not count waiting");
-        assert!(!step(Load { waited: None, preemptions: 0, ..serial }).is_disturbed(2), "nobody was preempted");
+        assert!(step(ProcessorLoad { waited: None, ..serial }).is_disturbed(2), "a kernel that does not count waiting");
+        assert!(
+            !step(ProcessorLoad { waited: None, preemptions: 0, ..serial }).is_disturbed(2),
+            "nobody was preempted"
+        );
     }
 
     #[test]
     fn the_interval_has_the_ranks_of_the_binomial_distribution() {
         // Ranks k with P(Binomial(n, 1/2) < k) <= 2.5 % < P(Binomial(n, 1/2) < k + 1), from tables.
         for (count, rank) in [(6, 1), (8, 1), (9, 2), (11, 2), (12, 3), (15, 4), (20, 6), (100, 40)] {
-            let samples = Samples { sorted: (1..=count).map(f64::from).collect(), total: 0.0 };
+            let samples = SortedTimes { sorted: (1..=count).map(f64::from).collect(), total: 0.0 };
             let half_width = (f64::from(count) + 1.0) / 2.0 - f64::from(rank);
             let (median, spread) = samples.median();
             assert!((spread * median - half_width).abs() < 1e-9, "{count} samples");

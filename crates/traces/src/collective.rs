@@ -1,13 +1,13 @@
 //! The arguments of exchanges between ranks: collective operations, and sends and receives.
 
-use crate::category::Category;
-use crate::raw::{RawEvent, as_written, whole};
-use crate::trace::{Event, Trace};
+use crate::category::EventCategory;
+use crate::raw::{RawEvent, as_written, whole_number};
+use crate::trace::{Trace, TraceEvent};
 use serde_json::Value;
 
 /// The arguments of a collective operation in a trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Collective {
+pub struct CollectiveArguments {
     /// The operation as the trace writes it: `allreduce`, `all_to_all`, `_allgather_base_`.
     pub operation: String,
     /// Elements sent and received by this rank, if the trace contains them. Without arguments of its own, as in traces
@@ -41,27 +41,28 @@ const GRADIENT: &[u8] = b"torch::autograd::AccumulateGrad";
 /// The operator that all of NCCL's exchanges call.
 const PARAMETERS: &[u8] = b"record_param_comms";
 
-impl Collective {
+impl CollectiveArguments {
     /// The arguments in an event, if it belongs to an exchange.
-    pub(crate) fn of(event: &RawEvent) -> Option<Self> {
+    pub(crate) fn from_event(event: &RawEvent) -> Option<Self> {
         let arguments = &event.args;
-        let number = |value: Option<&[u8]>| value.map(|value| whole(Some(value)));
+        let number = |value: Option<&[u8]>| value.map(|value| whole_number(Some(value)));
         let operation = match arguments.collective.as_deref() {
             Some(operation) => operation,
-            None => named(event.name.as_deref()?)?,
+            None => operation_in_name(event.name.as_deref()?)?,
         };
         let elements = match arguments.sent.zip(arguments.received) {
-            Some((sent, received)) => Some([sent, received].map(|number| whole(Some(number)))),
+            Some((sent, received)) => Some([sent, received].map(|number| whole_number(Some(number)))),
             None => arguments.dims.and_then(elements).map(|elements| [elements; 2]),
         };
         let [source, destination] = peers_among_inputs(operation, arguments.values);
         // `-1` stands for no rank; it is no whole number.
-        let rank = |value: Option<&[u8]>| value.filter(|value| !value.contains(&b'-')).map(|value| whole(Some(value)));
-        Some(Collective {
+        let rank =
+            |value: Option<&[u8]>| value.filter(|value| !value.contains(&b'-')).map(|value| whole_number(Some(value)));
+        Some(CollectiveArguments {
             operation: String::from_utf8_lossy(operation).into_owned(),
             elements,
             element_type: arguments.element_type.map_or_else(|| first(arguments.types), |kind| as_written(Some(kind))),
-            group_size: u32::try_from(whole(arguments.group_size)).unwrap_or(0),
+            group_size: u32::try_from(whole_number(arguments.group_size)).unwrap_or(0),
             group: as_written(arguments.group),
             ranks: as_written(arguments.ranks),
             sequence: number(arguments.sequence),
@@ -91,7 +92,7 @@ impl Collective {
 
 impl Trace {
     /// Bytes of the gradient that an event adds up, if it does and the trace contains shapes and types.
-    pub fn gradient_bytes(&self, event: &Event) -> Option<u64> {
+    pub fn gradient_bytes(&self, event: &TraceEvent) -> Option<u64> {
         let arguments = self.arguments(event).filter(|arguments| arguments.is_gradient())?;
         let [elements, _] = arguments.elements?;
         elements.checked_mul(arguments.element_bytes()?)
@@ -99,11 +100,11 @@ impl Trace {
 
     /// Whether an event lasts as long as an exchange with other ranks: a kernel of an accelerator, or a range of a
     /// library on the CPU.
-    pub fn is_exchange(&self, event: &Event) -> bool {
+    pub fn is_exchange(&self, event: &TraceEvent) -> bool {
         let name = self.name(event);
         let kernel = || self.collective(event).is_some() || KERNELS.iter().any(|known| name.contains(known));
         let range = || ON_CPU.iter().any(|known| name.starts_with(known));
-        event.category == Category::Kernel && kernel() || event.category == Category::Annotation && range()
+        event.category == EventCategory::Kernel && kernel() || event.category == EventCategory::Annotation && range()
     }
 }
 
@@ -119,7 +120,7 @@ pub fn names_exchange(name: &str) -> bool {
 }
 
 /// The operation in the name of a range or an operator for exchanges: `all_reduce` in `gloo:all_reduce`.
-fn named(name: &[u8]) -> Option<&[u8]> {
+fn operation_in_name(name: &[u8]) -> Option<&[u8]> {
     if name == PARAMETERS {
         return Some(b"");
     }

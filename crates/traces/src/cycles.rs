@@ -2,14 +2,14 @@
 
 use crate::intervals::Interval;
 use crate::ranks::recording_of;
-use crate::trace::{Event, Trace, TrackId};
-use perf4sight_base::units::listed;
+use crate::trace::{Trace, TraceEvent, TrackId};
+use perf4sight_base::units::list_text;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A trace, perhaps from several files, with the data that shows whether another file belongs to the same process.
-pub(crate) struct Cycles {
+pub(crate) struct ProfilerCycles {
     trace: Trace,
     rank: Option<u32>,
     processes: BTreeSet<String>,
@@ -19,16 +19,16 @@ pub(crate) struct Cycles {
     recorded: bool,
 }
 
-impl Cycles {
+impl ProfilerCycles {
     /// A trace from one file, with its rank if known.
-    pub fn of(trace: Trace, rank: Option<u32>) -> Self {
+    pub fn new(trace: Trace, rank: Option<u32>) -> Self {
         let host = trace.events.iter().filter(|event| !event.category.on_device()).map(|event| event.track);
         let tracks: BTreeSet<TrackId> = host.collect();
         let processes = tracks.into_iter().map(|track| trace.tracks[track.index()].process.clone());
         let processes = processes.filter(|process| process.parse::<u64>().is_ok()).collect();
         let parts = extent(&trace).map(|extent| (trace.file.clone(), extent)).into_iter().collect();
         let recorded = recording_of(&trace.file).is_some_and(|recording| recording.exists());
-        Cycles { trace, rank, processes, parts, recorded }
+        ProfilerCycles { trace, rank, processes, parts, recorded }
     }
 
     pub fn file(&self) -> &Path {
@@ -36,8 +36,8 @@ impl Cycles {
     }
 
     /// Whether both seem to be from one process and do not overlap in time. Processes in different containers may have
-    /// the same small number, so [`Cycles::finish`] adds a warning that the trace was joined from several files.
-    pub fn go_on_with(&self, other: &Cycles) -> bool {
+    /// the same small number, so [`ProfilerCycles::finish`] adds a warning that the trace was joined from several files.
+    pub fn go_on_with(&self, other: &ProfilerCycles) -> bool {
         self.rank == other.rank
             && !self.recorded
             && !other.recorded
@@ -47,7 +47,7 @@ impl Cycles {
     }
 
     /// Adds the parts of another trace; times are converted to the clock of the first.
-    pub fn add(&mut self, other: Cycles) {
+    pub fn add(&mut self, other: ProfilerCycles) {
         self.parts.extend(other.parts);
         add(&mut self.trace, other.trace);
     }
@@ -65,8 +65,8 @@ impl Cycles {
 
 const NAMED: usize = 3;
 
-fn warning(cycles: &Cycles) -> String {
-    let files = listed(cycles.parts.iter().map(|(file, _)| file.display()), NAMED);
+fn warning(cycles: &ProfilerCycles) -> String {
+    let files = list_text(cycles.parts.iter().map(|(file, _)| file.display()), NAMED);
     let processes = cycles.processes.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     format!(
         "{files} are taken for one trace that process {processes} wrote in parts, for their times do not overlap; if they are of several runs, whose processes may have the same number in containers, break them down one by one"
@@ -96,8 +96,8 @@ fn add(to: &mut Trace, other: Trace) {
     let tracks: Vec<Option<TrackId>> = other.tracks.iter().map(|track| track_of(to, track)).collect();
     let collectives = to.collectives.len() as u32;
     to.collectives.extend(other.collectives);
-    let moved = |event: Event| {
-        Some(Event {
+    let moved = |event: TraceEvent| {
+        Some(TraceEvent {
             start: event.start.saturating_add(later),
             name: names[event.name.index()],
             track: tracks[event.track.index()]?,
@@ -121,7 +121,7 @@ fn track_of(trace: &mut Trace, track: &crate::trace::Track) -> Option<TrackId> {
 }
 
 fn extent(trace: &Trace) -> Option<Interval> {
-    let ends = trace.events.iter().map(Event::end).max()?;
+    let ends = trace.events.iter().map(TraceEvent::end).max()?;
     let base = trace.header.base;
     Some((trace.events.first()?.start.saturating_add(base), ends.saturating_add(base)))
 }

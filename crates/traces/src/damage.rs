@@ -1,10 +1,10 @@
 //! Problems in a trace that did not prevent reading it.
 
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use std::collections::BTreeMap;
 
 perf4sight_base::words! {
-    pub enum Kind {
+    pub enum DamageKind {
         /// It is not a JSON object with the fields of an event.
         Unreadable = "not the JSON of an event",
         Timeless = "without a time",
@@ -31,17 +31,17 @@ perf4sight_base::words! {
 pub(crate) const DAY: i64 = 86_400_000_000_000;
 
 /// A duration that an event can have; `None` stands for one that does not fit in 64 bits.
-pub(crate) fn possible(duration: Option<i64>) -> Result<i64, Kind> {
+pub(crate) fn check_duration(duration: Option<i64>) -> Result<i64, DamageKind> {
     match duration {
-        None => Err(Kind::OutOfRange),
-        Some(..0) => Err(Kind::NegativeDuration),
-        Some(duration) if duration > DAY => Err(Kind::LongerThanADay),
+        None => Err(DamageKind::OutOfRange),
+        Some(..0) => Err(DamageKind::NegativeDuration),
+        Some(duration) if duration > DAY => Err(DamageKind::LongerThanADay),
         Some(duration) => Ok(duration),
     }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Damage {
+pub struct TraceDamage {
     /// How the trace is truncated, in words.
     pub truncated: Option<String>,
     /// Other problems, in sentences: an invalid rank, times that were calculated.
@@ -49,11 +49,11 @@ pub struct Damage {
     /// Problems of other files, in sentences that name them.
     pub of_other_files: Vec<String>,
     /// Events left out: their number, and the byte of the JSON at which the first of them begins, if the trace is JSON.
-    pub events: BTreeMap<Kind, (u64, Option<u64>)>,
+    pub events: BTreeMap<DamageKind, (u64, Option<u64>)>,
 }
 
-impl Damage {
-    pub(crate) fn note(&mut self, kind: Kind, at: Option<u64>) {
+impl TraceDamage {
+    pub(crate) fn note(&mut self, kind: DamageKind, at: Option<u64>) {
         self.events.entry(kind).or_insert((0, at)).0 += 1;
     }
 
@@ -67,7 +67,7 @@ impl Damage {
 
     /// The warnings that are about the trace itself.
     pub fn of_trace(&self) -> Vec<String> {
-        let event = |(kind, (count, at)): (&Kind, &(u64, Option<u64>))| {
+        let event = |(kind, (count, at)): (&DamageKind, &(u64, Option<u64>))| {
             let place = at.map_or(String::new(), |at| format!(" (the first at byte {at} of the JSON)"));
             format!("{}: {kind}{place}", left_out(*count))
         };
@@ -77,5 +77,5 @@ impl Damage {
 
 pub(crate) fn left_out(events: u64) -> String {
     let were = if events == 1 { "was" } else { "were" };
-    format!("{} {were} left out", counted(events, "event"))
+    format!("{} {were} left out", count_text(events, "event"))
 }

@@ -9,7 +9,7 @@ pub struct NameId(pub(crate) u32);
 /// The names of a trace, each stored once. A trace may have a million different names, for example with addresses in
 /// them; separate strings would take a hundred bytes each in addition to their text.
 #[derive(Debug, Clone, Default)]
-pub struct Names {
+pub struct NameTable {
     /// All texts, one after the other.
     texts: String,
     ends: Vec<usize>,
@@ -23,13 +23,13 @@ impl NameId {
     }
 }
 
-impl Names {
+impl NameTable {
     /// The id of a name, which is added if it is new. The stored name is one line without unprintable characters; a
     /// name that is already stored needs no check.
     pub fn intern(&mut self, name: impl AsRef<[u8]>) -> NameId {
         let bytes = name.as_ref();
         let hash = self.hasher.hash_one(bytes);
-        if let Some(id) = self.known(hash, bytes) {
+        if let Some(id) = self.find_hashed(hash, bytes) {
             return id;
         }
         match str::from_utf8(bytes) {
@@ -38,7 +38,7 @@ impl Names {
         }
     }
 
-    fn known(&self, hash: u64, bytes: &[u8]) -> Option<NameId> {
+    fn find_hashed(&self, hash: u64, bytes: &[u8]) -> Option<NameId> {
         let same = |id: &u32| self.get(NameId(*id)).as_bytes() == bytes;
         self.ids.find(hash, same).copied().map(NameId)
     }
@@ -47,7 +47,7 @@ impl Names {
         let id = self.ends.len() as u32;
         self.texts.push_str(text);
         self.ends.push(self.texts.len());
-        let Names { texts, ends, ids, hasher } = self;
+        let NameTable { texts, ends, ids, hasher } = self;
         ids.insert_unique(hash, id, |id| hasher.hash_one(text_of(texts, ends, *id).as_bytes()));
         NameId(id)
     }
@@ -57,7 +57,7 @@ impl Names {
     }
 
     pub fn find(&self, text: &str) -> Option<NameId> {
-        self.known(self.hasher.hash_one(text.as_bytes()), text.as_bytes())
+        self.find_hashed(self.hasher.hash_one(text.as_bytes()), text.as_bytes())
     }
 
     /// All names, in the order of their first occurrence.
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn each_name_is_kept_once_and_found_again() {
-        let mut names = Names::default();
+        let mut names = NameTable::default();
         let texts: Vec<String> = (0..1000).map(|number| format!("{}é{number}", "x".repeat(number % 7))).collect();
         let ids: Vec<NameId> = texts.iter().map(|text| names.intern(text)).collect();
         let empty = names.intern("");
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_name_is_one_line_that_shows_what_is_in_it() {
-        let mut names = Names::default();
+        let mut names = NameTable::default();
         let ids = ["a\nb\u{202e}c".as_bytes(), b"a\nb\xffc", "a b c".as_bytes()].map(|name| names.intern(name));
         assert_eq!(ids.map(|id| names.get(id)), ["a b c", "a b\u{fffd}c", "a b c"]);
         assert_eq!(ids[0], ids[2]);

@@ -1,15 +1,15 @@
 //! Chrome's trace format as written by PyTorch's profiler: an object with `traceEvents`, or only the array of events.
 
-use crate::category::Category;
-use crate::collective::Collective;
-use crate::damage::{Kind, possible};
+use crate::category::EventCategory;
+use crate::collective::CollectiveArguments;
+use crate::damage::{DamageKind, check_duration};
 use crate::intern::printable;
 use crate::nanoseconds::from_microseconds;
 use crate::precision::bits;
-use crate::raw::{Anything, Events, Owned, RawEvent, as_written, whole};
+use crate::raw::{AnyValue, EventsVisitor, OwnedValue, RawEvent, as_written, whole_number};
 use crate::room;
-use crate::trace::{Event, Header, Phase, StreamWait, Trace, Track, TrackId};
-use crate::window::{Parsed, STRIDE, Window};
+use crate::trace::{EventPhase, StreamWait, Trace, TraceEvent, TraceHeader, Track, TrackId};
+use crate::window::{JsonWindow, ParsedValue, STRIDE};
 use hashbrown::HashMap;
 use perf4sight_base::error::{Error, Result};
 use serde_json::Value;
@@ -20,7 +20,7 @@ use std::path::Path;
 /// # Errors
 /// A file that cannot be read, or that is no trace.
 pub(crate) fn read(file: &Path) -> Result<Trace> {
-    read_by(file, STRIDE, room::of(file))
+    read_by(file, STRIDE, room::memory_limit(file))
 }
 
 /// The same up to the first event.
@@ -32,8 +32,8 @@ pub(crate) fn read_beginning(file: &Path) -> Result<Trace> {
 }
 
 fn read_by(file: &Path, stride: usize, room: u64) -> Result<Trace> {
-    let window = Window::open(file, stride)?;
-    let mut reader = Reader { window, trace: Trace::default(), tracks: Tracks::default(), room, open: false };
+    let window = JsonWindow::open(file, stride)?;
+    let mut reader = KinetoReader { window, trace: Trace::default(), tracks: TrackTable::default(), room, open: false };
     reader.trace.file = file.to_owned();
     reader.window.skip_mark();
     let found = match reader.window.peek() {
@@ -46,7 +46,7 @@ fn read_by(file: &Path, stride: usize, room: u64) -> Result<Trace> {
     };
     if let Some(cause) = &reader.window.broken {
         reader.trace.damage.truncated =
-            Some(format!("the file could be read up to byte {} only: {cause}", reader.window.at()));
+            Some(format!("the file could be read up to byte {} only: {cause}", reader.window.position()));
     }
     if !found {
         return Err(no_trace(file, &reader));
@@ -55,8 +55,8 @@ fn read_by(file: &Path, stride: usize, room: u64) -> Result<Trace> {
     Ok(reader.finish())
 }
 
-fn no_trace(file: &Path, reader: &Reader) -> Error {
-    let problem = match (&reader.trace.damage.truncated, reader.window.at()) {
+fn no_trace(file: &Path, reader: &KinetoReader) -> Error {
+    let problem = match (&reader.trace.damage.truncated, reader.window.position()) {
         (Some(truncated), _) => format!("is not a trace: {truncated}"),
         (None, 0) => "is not a trace: it is empty or no JSON".to_owned(),
         (None, _) => "is not a trace: it has no list of traceEvents".to_owned(),
@@ -66,10 +66,10 @@ fn no_trace(file: &Path, reader: &Reader) -> Error {
     )
 }
 
-struct Reader {
-    window: Window,
+struct KinetoReader {
+    window: JsonWindow,
     trace: Trace,
-    tracks: Tracks,
+    tracks: TrackTable,
     /// The memory limit for the trace in bytes.
     room: u64,
     /// Whether a value that is no event had no end. Its end is searched for only once, because each search may read the
@@ -78,14 +78,14 @@ struct Reader {
 }
 
 #[derive(Default)]
-struct Tracks {
+struct TrackTable {
     known: HashMap<Vec<u8>, TrackId>,
     key: Vec<u8>,
     /// The last track, because events of a thread often follow one another.
     last: Option<(Vec<u8>, TrackId)>,
 }
 
-impl Reader {
+impl KinetoReader {
     /// Reads the members of the outermost object; returns whether one was `traceEvents`.
     fn object(&mut self) -> bool {
         self.window.skip(1);
@@ -114,7 +114,7 @@ impl Reader {
 
     /// Reads one member; returns whether it was `traceEvents`, or none if it cannot be read.
     fn member(&mut self) -> Option<bool> {
-        let Parsed::Value(key) = self.window.value::<Owned<String>, _>(String::clone) else { return None };
+        let ParsedValue::Value(key) = self.window.value::<OwnedValue<String>, _>(String::clone) else { return None };
         if self.window.peek()? != b':' {
             return None;
         }
@@ -131,22 +131,23 @@ impl Reader {
             damage.others.extend(odd_numbers(&key, value));
         };
         let read = match wanted {
-            true => self.window.value::<Owned<Value>, _>(take),
-            false => self.window.value::<Anything, _>(|_| ()),
+            true => self.window.value::<OwnedValue<Value>, _>(take),
+            false => self.window.value::<AnyValue, _>(|_| ()),
         };
-        matches!(read, Parsed::Value(())).then_some(false)
+        matches!(read, ParsedValue::Value(())).then_some(false)
     }
 
     /// Warns about data after the trace.
     fn end(&mut self) {
         if self.trace.damage.truncated.is_none() && self.window.peek().is_some() {
-            let behind = format!("the trace ends at byte {} of the JSON, and the rest was not read", self.window.at());
+            let behind =
+                format!("the trace ends at byte {} of the JSON, and the rest was not read", self.window.position());
             self.trace.damage.others.push(behind);
         }
     }
 
     fn cut(&mut self) {
-        let at = self.window.at();
+        let at = self.window.position();
         self.trace.damage.truncated.get_or_insert_with(|| {
             format!("the trace is cut off or damaged at byte {at} of the JSON; everything before it was read")
         });
@@ -158,9 +159,9 @@ impl Reader {
             match self.window.peek() {
                 Some(b',') => self.window.skip(1),
                 Some(b']') => return self.window.skip(1),
-                Some(b'{') if room::taken(&self.trace) > self.room => return self.fill(),
+                Some(b'{') if room::memory_used(&self.trace) > self.room => return self.fill(),
                 Some(b'{') => self.event(),
-                Some(_) => self.other(1),
+                Some(_) => self.count_damaged(1),
                 None => return self.cut(),
             }
         }
@@ -168,24 +169,24 @@ impl Reader {
 
     /// Stops reading because the memory limit is reached.
     fn fill(&mut self) {
-        let at = self.window.at();
-        let truncated = format!("the trace was read up to byte {at} of the JSON: {}", room::full(self.room));
+        let at = self.window.position();
+        let truncated = format!("the trace was read up to byte {at} of the JSON: {}", room::full_reason(self.room));
         self.trace.damage.truncated = Some(truncated);
     }
 
     fn event(&mut self) {
-        let at = self.window.at();
+        let at = self.window.position();
         let (trace, tracks) = (&mut self.trace, &mut self.tracks);
-        match self.window.value::<Events, _>(|event| add(trace, tracks, event)) {
-            Parsed::Value(Ok(())) => {}
-            Parsed::Value(Err(kind)) => self.trace.damage.note(kind, Some(at)),
-            Parsed::Wrong(bytes) => self.other(bytes),
-            Parsed::Endless => {
-                self.trace.damage.note(Kind::TooLong, Some(at));
+        match self.window.value::<EventsVisitor, _>(|event| add(trace, tracks, event)) {
+            ParsedValue::Value(Ok(())) => {}
+            ParsedValue::Value(Err(kind)) => self.trace.damage.note(kind, Some(at)),
+            ParsedValue::Wrong(bytes) => self.count_damaged(bytes),
+            ParsedValue::Endless => {
+                self.trace.damage.note(DamageKind::TooLong, Some(at));
                 self.window.abandon();
                 self.find_event();
             }
-            Parsed::Cut => {
+            ParsedValue::Cut => {
                 self.cut();
                 self.window.abandon();
             }
@@ -193,19 +194,19 @@ impl Reader {
     }
 
     /// Counts the data at the position as damaged: a whole value that is no event, or at least this many bytes.
-    fn other(&mut self, bytes: usize) {
-        let at = self.window.at();
-        match if self.open { Parsed::Wrong(bytes) } else { self.window.value::<Anything, _>(|_| ()) } {
-            Parsed::Value(()) => return self.trace.damage.note(Kind::Unreadable, Some(at)),
-            Parsed::Wrong(_) => {}
-            Parsed::Cut | Parsed::Endless => self.open = true,
+    fn count_damaged(&mut self, bytes: usize) {
+        let at = self.window.position();
+        match if self.open { ParsedValue::Wrong(bytes) } else { self.window.value::<AnyValue, _>(|_| ()) } {
+            ParsedValue::Value(()) => return self.trace.damage.note(DamageKind::Unreadable, Some(at)),
+            ParsedValue::Wrong(_) => {}
+            ParsedValue::Cut | ParsedValue::Endless => self.open = true,
         }
         self.lost(bytes);
     }
 
     /// Counts the data at the position as damaged, skips at least this many bytes, and continues at the next event.
     fn lost(&mut self, bytes: usize) {
-        self.trace.damage.note(Kind::Unreadable, Some(self.window.at()));
+        self.trace.damage.note(DamageKind::Unreadable, Some(self.window.position()));
         self.window.skip(bytes);
         self.find_event();
     }
@@ -213,15 +214,15 @@ impl Reader {
     /// Moves to the next object that is an event, and counts damaged ones before it: array elements count, but not
     /// values of members, such as the arguments of a damaged event.
     fn find_event(&mut self) {
-        let begin = self.window.at();
+        let begin = self.window.position();
         while let Some(before) = self.window.next_object() {
-            let at = self.window.at();
-            match self.window.looks_like::<Events>() {
-                Parsed::Value(()) => return,
-                Parsed::Endless | Parsed::Cut => self.window.abandon(),
-                Parsed::Wrong(bytes) => {
+            let at = self.window.position();
+            match self.window.looks_like::<EventsVisitor>() {
+                ParsedValue::Value(()) => return,
+                ParsedValue::Endless | ParsedValue::Cut => self.window.abandon(),
+                ParsedValue::Wrong(bytes) => {
                     if matches!(before, b',' | b'[') {
-                        self.trace.damage.note(Kind::Unreadable, Some(at));
+                        self.trace.damage.note(DamageKind::Unreadable, Some(at));
                     }
                     self.window.skip(bytes);
                 }
@@ -245,15 +246,15 @@ fn leave_out_before_zero(trace: &mut Trace) {
     let behind = trace.events.iter().filter(|event| event.start >= 0);
     let (first, last) =
         behind.fold((i64::MAX, 0), |(first, last), event| (first.min(event.start), last.max(event.end())));
-    let is_far = |event: &Event| event.start < 0 && event.end() < first.saturating_sub(last.saturating_sub(first));
+    let is_far = |event: &TraceEvent| event.start < 0 && event.end() < first.saturating_sub(last.saturating_sub(first));
     let far = trace.events.iter().filter(|event| is_far(event)).count();
     if far > 0 && 2 * far < trace.events.len() {
         trace.events.retain(|event| !is_far(event));
-        (0..far).for_each(|_| trace.damage.note(Kind::BeforeZero, None));
+        (0..far).for_each(|_| trace.damage.note(DamageKind::BeforeZero, None));
     }
 }
 
-impl Header {
+impl TraceHeader {
     fn take(&mut self, key: &str, value: &Value) {
         let number =
             |value: Option<&Value>| value.and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
@@ -292,46 +293,46 @@ fn odd_numbers(key: &str, value: &Value) -> Vec<String> {
     NUMBERS.into_iter().filter_map(odd).collect()
 }
 
-fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result::Result<(), Kind> {
+fn add(trace: &mut Trace, tracks: &mut TrackTable, event: &RawEvent) -> std::result::Result<(), DamageKind> {
     let phase = match event.ph.as_deref().unwrap_or_default() {
-        b"X" => Phase::Complete,
-        b"s" => Phase::FlowStart,
-        b"f" => Phase::FlowEnd,
-        b"i" | b"I" => Phase::Instant,
+        b"X" => EventPhase::Complete,
+        b"s" => EventPhase::FlowStart,
+        b"f" => EventPhase::FlowEnd,
+        b"i" | b"I" => EventPhase::Instant,
         b"M" => {
-            let track = tracks.of(trace, event)?;
+            let track = tracks.track_of(trace, event)?;
             name_track(&mut trace.tracks[track.index()], event);
             return Ok(());
         }
-        b"B" | b"E" | b"b" | b"e" | b"S" | b"F" | b"T" | b"p" => return Err(Kind::Half),
+        b"B" | b"E" | b"b" | b"e" | b"S" | b"F" | b"T" | b"p" => return Err(DamageKind::Half),
         // Counters, samples and the like, which take no time.
         _ => return Ok(()),
     };
     let (start, duration) = times(event, phase)?;
     let correlation = match phase {
-        Phase::FlowStart | Phase::FlowEnd => whole(event.id),
-        Phase::Complete | Phase::Instant => whole(event.args.correlation),
+        EventPhase::FlowStart | EventPhase::FlowEnd => whole_number(event.id),
+        EventPhase::Complete | EventPhase::Instant => whole_number(event.args.correlation),
     };
-    let collective = Collective::of(event).map_or(0, |collective| {
+    let collective = CollectiveArguments::from_event(event).map_or(0, |collective| {
         trace.collectives.push(collective);
         trace.collectives.len() as u32
     });
-    let track = tracks.of(trace, event)?;
-    let recorded = whole(event.args.event_recorded_by);
-    if recorded > 0 && event.cat.as_deref().map(Category::of) == Some(Category::Synchronisation) {
-        let stream = whole(event.args.event_on_stream);
+    let track = tracks.track_of(trace, event)?;
+    let recorded = whole_number(event.args.event_recorded_by);
+    if recorded > 0 && event.cat.as_deref().map(EventCategory::from_spelling) == Some(EventCategory::Synchronisation) {
+        let stream = whole_number(event.args.event_on_stream);
         trace.stream_waits.push(StreamWait { track, correlation, recorded, stream });
     }
     let name = trace.names.intern(event.name.as_deref().unwrap_or_default());
     if let Some(bits) = bits(&event.args) {
         trace.precisions.entry(name).or_default().count(bits);
     }
-    trace.events.push(Event {
+    trace.events.push(TraceEvent {
         start,
         duration,
         correlation,
         name,
-        external: u32::try_from(whole(event.args.external.or(event.args.external_of_old))).unwrap_or(0),
+        external: u32::try_from(whole_number(event.args.external.or(event.args.external_of_old))).unwrap_or(0),
         collective,
         track,
         category: category(event),
@@ -340,26 +341,28 @@ fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result:
     Ok(())
 }
 
-fn category(event: &RawEvent) -> Category {
+fn category(event: &RawEvent) -> EventCategory {
     let name = event.name.as_deref().unwrap_or_default();
     match event.cat.as_deref() {
         None => without_category(event),
         // Kineto has one category for all that an MTIA does (`MTIA_CCP_EVENTS`), its copies included.
-        Some(cat) if cat.starts_with(b"mtia_ccp") && name.to_ascii_lowercase().starts_with(b"dma") => Category::Copy,
-        Some(cat) => Category::of(cat),
+        Some(cat) if cat.starts_with(b"mtia_ccp") && name.to_ascii_lowercase().starts_with(b"dma") => {
+            EventCategory::Copy
+        }
+        Some(cat) => EventCategory::from_spelling(cat),
     }
 }
 
 /// The category of an event without one. PyTorch built without Kineto, such as Debian's, distinguishes host and
 /// accelerator only by the process (torch/autograd/profiler_util.py); on the host, operators are recognised by their
 /// names.
-fn without_category(event: &RawEvent) -> Category {
+fn without_category(event: &RawEvent) -> EventCategory {
     let name = event.name.as_deref().unwrap_or_default();
     match event.pid {
-        Some(br#""CPU functions""#) if is_operator(name) => Category::Operator,
-        Some(br#""CPU functions""#) => Category::Annotation,
-        Some(br#""CUDA functions""#) => Category::Kernel,
-        _ => Category::Other,
+        Some(br#""CPU functions""#) if is_operator(name) => EventCategory::Operator,
+        Some(br#""CPU functions""#) => EventCategory::Annotation,
+        Some(br#""CUDA functions""#) => EventCategory::Kernel,
+        _ => EventCategory::Other,
     }
 }
 
@@ -369,13 +372,13 @@ fn is_operator(name: &[u8]) -> bool {
     name[..last].ends_with(b"Backward") || name.windows(2).any(|pair| pair == b"::")
 }
 
-fn times(event: &RawEvent, phase: Phase) -> std::result::Result<(i64, i64), Kind> {
+fn times(event: &RawEvent, phase: EventPhase) -> std::result::Result<(i64, i64), DamageKind> {
     let nanoseconds = |number: Option<&[u8]>| number.map(from_microseconds);
-    let start = nanoseconds(event.ts).ok_or(Kind::Timeless)?.ok_or(Kind::OutOfRange)?;
+    let start = nanoseconds(event.ts).ok_or(DamageKind::Timeless)?.ok_or(DamageKind::OutOfRange)?;
     let duration = match (phase, nanoseconds(event.dur)) {
-        (Phase::Complete, Some(duration)) => possible(duration)?,
-        (Phase::Complete, None) => return Err(Kind::Timeless),
-        (Phase::FlowStart | Phase::FlowEnd | Phase::Instant, _) => 0,
+        (EventPhase::Complete, Some(duration)) => check_duration(duration)?,
+        (EventPhase::Complete, None) => return Err(DamageKind::Timeless),
+        (EventPhase::FlowStart | EventPhase::FlowEnd | EventPhase::Instant, _) => 0,
     };
     Ok((start, duration))
 }
@@ -389,9 +392,9 @@ fn name_track(track: &mut Track, event: &RawEvent) {
     }
 }
 
-impl Tracks {
+impl TrackTable {
     /// The track of an event, which is added if it is new.
-    fn of(&mut self, trace: &mut Trace, event: &RawEvent) -> std::result::Result<TrackId, Kind> {
+    fn track_of(&mut self, trace: &mut Trace, event: &RawEvent) -> std::result::Result<TrackId, DamageKind> {
         let [process, thread] = [event.pid, event.tid].map(|id| id.unwrap_or_default());
         self.key.clear();
         self.key.extend_from_slice(process);
@@ -403,7 +406,7 @@ impl Tracks {
         let id = match self.known.get(&self.key) {
             Some(&id) => id,
             None => {
-                let id = TrackId(u16::try_from(trace.tracks.len()).map_err(|_| Kind::TooManyTracks)?);
+                let id = TrackId(u16::try_from(trace.tracks.len()).map_err(|_| DamageKind::TooManyTracks)?);
                 let [process, thread] = [event.pid, event.tid].map(as_written);
                 trace.tracks.push(Track { process, thread, thread_name: None, process_name: None });
                 self.known.insert(self.key.clone(), id);
@@ -435,11 +438,11 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("pieces.json");
         std::fs::write(&file, text).unwrap();
-        let whole = read_by(&file, STRIDE, room::of(&file)).unwrap();
+        let whole = read_by(&file, STRIDE, room::memory_limit(&file)).unwrap();
         assert_eq!((whole.events.len(), whole.damage.is_none()), (20, true));
         assert_eq!((whole.name(&whole.events[0]), whole.events[0].start), ("op \"0\" éé", 100_750));
         for stride in 1..80 {
-            let pieces = read_by(&file, stride, room::of(&file)).unwrap();
+            let pieces = read_by(&file, stride, room::memory_limit(&file)).unwrap();
             assert_eq!((pieces.events, pieces.damage), (whole.events.clone(), whole.damage.clone()), "{stride}");
         }
         std::fs::remove_dir_all(&folder).unwrap();

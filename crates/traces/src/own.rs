@@ -14,7 +14,7 @@ const RESULTS: [&str; 2] = ["replay.json", "optimize.json"];
 
 /// The field of a result that names the program.
 #[derive(Deserialize)]
-struct Generated {
+struct GeneratedBy {
     generator: Option<String>,
 }
 
@@ -24,7 +24,7 @@ pub fn is_own(file: &Path) -> bool {
     let is_result = file.file_name().is_some_and(|name| RESULTS.iter().any(|result| name == *result));
     match is_result {
         true => serde_json::from_reader(BufReader::new(opened))
-            .is_ok_and(|Generated { generator }| generator.as_deref() == Some(PROGRAM)),
+            .is_ok_and(|GeneratedBy { generator }| generator.as_deref() == Some(PROGRAM)),
         false => is_own_timeline(opened),
     }
 }

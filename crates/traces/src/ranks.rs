@@ -1,17 +1,17 @@
 //! Traces of several ranks: one file each, in a folder or named one by one.
 
-use crate::cycles::Cycles;
+use crate::cycles::ProfilerCycles;
 use crate::own::is_own;
 use crate::trace::Trace;
 use crate::{kineto, sqlite};
-use perf4sight_base::error::{Error, Kind, Result};
-use perf4sight_base::units::listed;
+use perf4sight_base::error::{Error, FailureKind, Result};
+use perf4sight_base::units::list_text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone)]
-pub struct Ranked {
+pub struct RankTrace {
     /// The rank: from the trace, else from the file's name, else the position among the files.
     pub rank: u32,
     pub trace: Trace,
@@ -68,7 +68,7 @@ pub fn check(paths: &[PathBuf]) -> Result<()> {
     for (file, in_folder) in &files {
         match has_events(file) {
             Ok(has_events) => found |= has_events,
-            Err(error) if *in_folder && matches!(error.kind(), Kind::Input | Kind::Io) => {
+            Err(error) if *in_folder && matches!(error.kind(), FailureKind::Input | FailureKind::Io) => {
                 passed_over.get_or_insert(error);
             }
             Err(error) => return Err(error),
@@ -87,14 +87,14 @@ pub fn check(paths: &[PathBuf]) -> Result<()> {
 ///
 /// # Errors
 /// A given file that is no trace or that this program wrote, a folder without traces, two traces of one rank.
-pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
+pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<RankTrace>> {
     let files = files(paths)?;
-    let mut ranks = Ranks::default();
+    let mut ranks = RankTraces::default();
     let mut passed_over: Vec<(&Path, Error)> = Vec::new();
     for (file, in_folder) in &files {
         match read_all(file) {
             Ok(traces) => ranks.add(file, traces)?,
-            Err(error) if *in_folder && matches!(error.kind(), Kind::Input | Kind::Io) => {
+            Err(error) if *in_folder && matches!(error.kind(), FailureKind::Input | FailureKind::Io) => {
                 passed_over.push((file, error))
             }
             Err(error) => return Err(error),
@@ -136,21 +136,21 @@ fn named_twice(files: &[(PathBuf, bool)]) -> Option<&Path> {
 
 /// The traces read so far, by rank.
 #[derive(Default)]
-struct Ranks {
-    known: BTreeMap<u32, Cycles>,
+struct RankTraces {
+    known: BTreeMap<u32, ProfilerCycles>,
     /// Traces of further processes of a rank; they get numbers once all ranks are known.
     further: Vec<(u32, Trace)>,
     /// The number of traces so far that did not continue another one.
     place: u32,
 }
 
-impl Ranks {
+impl RankTraces {
     fn add(&mut self, file: &Path, traces: Vec<Trace>) -> Result<()> {
         // The name of a file with several traces does not identify a rank.
         let alone = traces.len() == 1;
         for trace in traces {
             let known = if alone { trace.rank() } else { trace.header.rank };
-            let part = Cycles::of(trace, known);
+            let part = ProfilerCycles::new(trace, known);
             if let Some(earlier) = self.known.values_mut().find(|earlier| earlier.go_on_with(&part)) {
                 earlier.add(part);
                 continue;
@@ -159,18 +159,18 @@ impl Ranks {
             self.place += 1;
             match self.known.get(&rank) {
                 _ if is_further_process(file) => self.further.push((rank, part.finish())),
-                Some(other) => return Err(twice(rank, file, other.file())),
+                Some(other) => return Err(duplicate_rank(rank, file, other.file())),
                 None => _ = self.known.insert(rank, part),
             }
         }
         Ok(())
     }
 
-    fn finish(self) -> Vec<Ranked> {
+    fn finish(self) -> Vec<RankTrace> {
         let mut ranks: BTreeMap<u32, Trace> =
             self.known.into_iter().map(|(rank, cycles)| (rank, cycles.finish())).collect();
         self.further.into_iter().for_each(|(rank, trace)| add_further(rank, trace, &mut ranks));
-        ranks.into_iter().map(|(rank, trace)| Ranked { rank, trace }).collect()
+        ranks.into_iter().map(|(rank, trace)| RankTrace { rank, trace }).collect()
     }
 }
 
@@ -179,15 +179,15 @@ impl Ranks {
 ///
 /// # Errors
 /// As for [`read_ranks`].
-pub fn read_recordings(paths: &[PathBuf]) -> Result<Vec<Vec<Ranked>>> {
+pub fn read_recordings(paths: &[PathBuf]) -> Result<Vec<Vec<RankTrace>>> {
     let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = paths.iter().cloned().partition(|path| path.is_dir());
-    let mut recordings: Vec<Vec<Ranked>> = Vec::new();
+    let mut recordings: Vec<Vec<RankTrace>> = Vec::new();
     if !files.is_empty() {
         recordings.push(read_ranks(&files)?);
     }
     for folder in folders {
         let ranks = read_ranks(&[folder])?;
-        let has = |known: &Ranked| ranks.iter().any(|own| own.rank == known.rank);
+        let has = |known: &RankTrace| ranks.iter().any(|own| own.rank == known.rank);
         match recordings.last_mut().filter(|last| !last.iter().any(has)) {
             Some(last) => {
                 last.extend(ranks);
@@ -202,11 +202,11 @@ pub fn read_recordings(paths: &[PathBuf]) -> Result<Vec<Vec<Ranked>>> {
 impl Trace {
     /// The rank from the trace's metadata, or else from the name of its file.
     pub fn rank(&self) -> Option<u32> {
-        self.header.rank.or_else(|| named(&self.file))
+        self.header.rank.or_else(|| rank_in_name(&self.file))
     }
 }
 
-fn twice(rank: u32, file: &Path, other: &Path) -> Error {
+fn duplicate_rank(rank: u32, file: &Path, other: &Path) -> Error {
     Error::usage(format!("is of rank {rank}, as is {}", other.display()))
         .file(file)
         .help("name one trace of each rank; look at several traces of one rank one at a time")
@@ -238,7 +238,7 @@ const NAMED: usize = 3;
 /// The warning that some files of a folder could not be read, each with the reason.
 fn without(passed_over: &[(&Path, Error)]) -> Option<String> {
     let reason = |error: &Error| error.to_string().lines().next().unwrap_or_default().to_owned();
-    let reasons = listed(passed_over.iter().map(|(_, error)| reason(error)), NAMED);
+    let reasons = list_text(passed_over.iter().map(|(_, error)| reason(error)), NAMED);
     (!reasons.is_empty()).then(|| format!("passed over, since they could not be read as traces: {reasons}"))
 }
 
@@ -257,7 +257,7 @@ fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
         let own = own.display();
         return Err(error.help(format!("perf4sight wrote {own}: name the traces that it was made from")));
     }
-    Err(match instead(&entries) {
+    Err(match hint_for_folder(&entries) {
         Some(advice) => error.help(advice),
         None => error,
     })
@@ -267,7 +267,7 @@ fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
 const ARCHIVES: [&str; 4] = [".tar", ".tar.gz", ".tgz", ".zip"];
 
 /// What to do with a folder of traces that are in folders or archives.
-fn instead(entries: &[PathBuf]) -> Option<String> {
+fn hint_for_folder(entries: &[PathBuf]) -> Option<String> {
     let holds_traces =
         |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().any(|entry| is_named_as_trace(&entry.path()));
     if let Some(below) = entries.iter().find(|path| path.is_dir() && holds_traces(path)) {
@@ -302,7 +302,7 @@ fn is_named_as_trace(path: &Path) -> bool {
 }
 
 /// The number after the last "rank" in a file's name: `trace_8_rank_1.json`, `rank12.json.gz`.
-fn named(file: &Path) -> Option<u32> {
+fn rank_in_name(file: &Path) -> Option<u32> {
     let name = file.file_name()?.to_str()?.to_ascii_lowercase();
     let behind = &name[name.rfind("rank")? + 4..];
     let digits: String = behind.trim_start_matches(['_', '-']).chars().take_while(char::is_ascii_digit).collect();

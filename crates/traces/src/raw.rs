@@ -1,7 +1,7 @@
 //! The fields of an event, borrowed from the JSON.
 
 use crate::intern::printable;
-use crate::scan::{Scan, Shape, Stop};
+use crate::scan::{JsonScan, JsonShape, ScanStop};
 use serde::de::{DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
@@ -9,31 +9,31 @@ use std::fmt;
 
 /// The content of a string with escapes resolved; copied only if it has escapes. It need not be valid UTF-8: a name may
 /// be cut in the middle of a surrogate pair.
-pub(crate) type Text<'a> = Cow<'a, [u8]>;
+pub(crate) type JsonText<'a> = Cow<'a, [u8]>;
 
 /// An element of `traceEvents`. Numbers are kept as the bytes of the file: `pid` and `tid` may be strings, and a float
 /// would lose nanoseconds.
 #[derive(Default)]
 pub(crate) struct RawEvent<'a> {
     /// Always present after a successful read.
-    pub ph: Option<Text<'a>>,
-    pub cat: Option<Text<'a>>,
-    pub name: Option<Text<'a>>,
+    pub ph: Option<JsonText<'a>>,
+    pub cat: Option<JsonText<'a>>,
+    pub name: Option<JsonText<'a>>,
     pub pid: Option<&'a [u8]>,
     pub tid: Option<&'a [u8]>,
     pub ts: Option<&'a [u8]>,
     pub dur: Option<&'a [u8]>,
     pub id: Option<&'a [u8]>,
-    pub args: Args<'a>,
+    pub args: RawArguments<'a>,
 }
 
 #[derive(Default)]
-pub(crate) struct Args<'a> {
+pub(crate) struct RawArguments<'a> {
     pub correlation: Option<&'a [u8]>,
     pub external: Option<&'a [u8]>,
     pub external_of_old: Option<&'a [u8]>,
     pub name: Option<&'a [u8]>,
-    pub collective: Option<Text<'a>>,
+    pub collective: Option<JsonText<'a>>,
     pub sent: Option<&'a [u8]>,
     pub received: Option<&'a [u8]>,
     pub element_type: Option<&'a [u8]>,
@@ -55,17 +55,17 @@ pub(crate) struct Args<'a> {
     pub values: Option<&'a [u8]>,
 }
 
-pub(crate) struct Events;
+pub(crate) struct EventsVisitor;
 
-impl Shape for Events {
+impl JsonShape for EventsVisitor {
     type Of<'a> = RawEvent<'a>;
 
-    fn read<'a>(scan: &mut Scan<'a, '_>, event: &mut RawEvent<'a>) -> Result<(), Stop> {
+    fn read<'a>(scan: &mut JsonScan<'a, '_>, event: &mut RawEvent<'a>) -> Result<(), ScanStop> {
         scan.members(|scan, key| {
             let number = match key {
-                b"ph" => return put(scan, &mut event.ph, text),
-                b"cat" => return put(scan, &mut event.cat, text),
-                b"name" => return put(scan, &mut event.name, text),
+                b"ph" => return read_field(scan, &mut event.ph, text),
+                b"cat" => return read_field(scan, &mut event.cat, text),
+                b"name" => return read_field(scan, &mut event.name, text),
                 b"args" => return args(scan, &mut event.args),
                 b"pid" => &mut event.pid,
                 b"tid" => &mut event.tid,
@@ -74,7 +74,7 @@ impl Shape for Events {
                 b"id" => &mut event.id,
                 _ => return scan.value().map(drop),
             };
-            put(scan, number, value)
+            read_field(scan, number, value)
         })?;
         match event.ph {
             Some(_) => Ok(()),
@@ -83,13 +83,13 @@ impl Shape for Events {
     }
 }
 
-fn args<'a>(scan: &mut Scan<'a, '_>, args: &mut Args<'a>) -> Result<(), Stop> {
+fn args<'a>(scan: &mut JsonScan<'a, '_>, args: &mut RawArguments<'a>) -> Result<(), ScanStop> {
     if scan.peek()? != b'{' {
         return value(scan).map(drop);
     }
     scan.members(|scan, key| {
         let field = match key {
-            b"Collective name" => return put(scan, &mut args.collective, text),
+            b"Collective name" => return read_field(scan, &mut args.collective, text),
             b"correlation" => &mut args.correlation,
             b"External id" => &mut args.external,
             b"external id" => &mut args.external_of_old,
@@ -111,17 +111,17 @@ fn args<'a>(scan: &mut Scan<'a, '_>, args: &mut Args<'a>) -> Result<(), Stop> {
             b"Concrete Inputs" => &mut args.values,
             _ => return scan.value().map(drop),
         };
-        put(scan, field, value)
+        read_field(scan, field, value)
     })
 }
 
 /// Reads a field. A field that was already read is an error: two events that ran into each other are not one.
 #[inline]
-fn put<'a, 'n, T>(
-    scan: &mut Scan<'a, 'n>,
+fn read_field<'a, 'n, T>(
+    scan: &mut JsonScan<'a, 'n>,
     field: &mut Option<T>,
-    read: impl FnOnce(&mut Scan<'a, 'n>) -> Result<Option<T>, Stop>,
-) -> Result<(), Stop> {
+    read: impl FnOnce(&mut JsonScan<'a, 'n>) -> Result<Option<T>, ScanStop>,
+) -> Result<(), ScanStop> {
     if field.is_some() {
         return scan.wrong();
     }
@@ -129,11 +129,11 @@ fn put<'a, 'n, T>(
     Ok(())
 }
 
-fn value<'a>(scan: &mut Scan<'a, '_>) -> Result<Option<&'a [u8]>, Stop> {
+fn value<'a>(scan: &mut JsonScan<'a, '_>) -> Result<Option<&'a [u8]>, ScanStop> {
     scan.value().map(|value| Some(value).filter(|value| *value != b"null"))
 }
 
-fn text<'a>(scan: &mut Scan<'a, '_>) -> Result<Option<Text<'a>>, Stop> {
+fn text<'a>(scan: &mut JsonScan<'a, '_>) -> Result<Option<JsonText<'a>>, ScanStop> {
     match scan.peek()? {
         b'"' => scan.string().and_then(|string| unescaped(string).map_or_else(|| scan.wrong(), |text| Ok(Some(text)))),
         b'n' => scan.value().map(|_| None),
@@ -141,7 +141,7 @@ fn text<'a>(scan: &mut Scan<'a, '_>) -> Result<Option<Text<'a>>, Stop> {
     }
 }
 
-fn unescaped(string: &[u8]) -> Option<Text<'_>> {
+fn unescaped(string: &[u8]) -> Option<JsonText<'_>> {
     if !string.contains(&b'\\') || is_bare_path(string) {
         return Some(Cow::Borrowed(string));
     }
@@ -186,23 +186,23 @@ impl Visitor<'_> for BytesVisitor {
     }
 }
 
-pub(crate) struct Anything;
+pub(crate) struct AnyValue;
 
-impl Shape for Anything {
+impl JsonShape for AnyValue {
     type Of<'a> = ();
 
-    fn read(scan: &mut Scan<'_, '_>, _: &mut ()) -> Result<(), Stop> {
+    fn read(scan: &mut JsonScan<'_, '_>, _: &mut ()) -> Result<(), ScanStop> {
         scan.value().map(drop)
     }
 }
 
 /// Reads a value that borrows nothing.
-pub(crate) struct Owned<T>(std::marker::PhantomData<T>);
+pub(crate) struct OwnedValue<T>(std::marker::PhantomData<T>);
 
-impl<T: DeserializeOwned + Default> Shape for Owned<T> {
+impl<T: DeserializeOwned + Default> JsonShape for OwnedValue<T> {
     type Of<'a> = T;
 
-    fn read(scan: &mut Scan<'_, '_>, value: &mut T) -> Result<(), Stop> {
+    fn read(scan: &mut JsonScan<'_, '_>, value: &mut T) -> Result<(), ScanStop> {
         *value = serde_json::from_slice(scan.value()?).or_else(|_| scan.wrong())?;
         Ok(())
     }
@@ -214,7 +214,7 @@ pub(crate) fn unquoted(number: &[u8]) -> &[u8] {
 }
 
 /// A whole number, bare or in quotes; in quotes it may be up to sixteen hexadecimal digits after `0x`. 0 if it is none.
-pub(crate) fn whole(number: Option<&[u8]>) -> u64 {
+pub(crate) fn whole_number(number: Option<&[u8]>) -> u64 {
     let number = unquoted(number.unwrap_or_default());
     let (digits, base) = number.strip_prefix(b"0x").map_or((number, 10), |digits| (digits, 16));
     let more = |value: u64, digit: &u8| {

@@ -2,47 +2,47 @@
 //! content of a string is taken unchanged, including newlines and invalid UTF-8.
 
 /// A type that a JSON value is read into; it may borrow from the text.
-pub(crate) trait Shape {
+pub(crate) trait JsonShape {
     type Of<'a>: Default;
 
     /// Reads the value at the scanner's position and moves past it. The value is written in place, because events are
     /// large.
-    fn read<'a>(scan: &mut Scan<'a, '_>, value: &mut Self::Of<'a>) -> Result<(), Stop>;
+    fn read<'a>(scan: &mut JsonScan<'a, '_>, value: &mut Self::Of<'a>) -> Result<(), ScanStop>;
 }
 
 /// Why a value could not be read.
-pub(crate) enum Stop {
+pub(crate) enum ScanStop {
     /// The text ends before the value.
     End,
     /// The value has another type or a syntax error at the scanner's position.
     Wrong,
 }
 
-pub(crate) struct Scan<'a, 'n> {
+pub(crate) struct JsonScan<'a, 'n> {
     text: &'a [u8],
     at: usize,
     /// The closing brackets of the lists and objects that are open. Borrowed, to avoid an allocation per event.
     nesting: &'n mut Vec<u8>,
 }
 
-impl<'a, 'n> Scan<'a, 'n> {
+impl<'a, 'n> JsonScan<'a, 'n> {
     pub fn new(text: &'a [u8], nesting: &'n mut Vec<u8>) -> Self {
-        Scan { text, at: 0, nesting }
+        JsonScan { text, at: 0, nesting }
     }
 
     /// The number of bytes before the position.
-    pub fn at(&self) -> usize {
+    pub fn position(&self) -> usize {
         self.at
     }
 
     /// The error for an unexpected byte at the position.
-    pub fn wrong<T>(&self) -> Result<T, Stop> {
-        Err(Stop::Wrong)
+    pub fn wrong<T>(&self) -> Result<T, ScanStop> {
+        Err(ScanStop::Wrong)
     }
 
     /// Skips white space and returns the next byte without moving past it.
     #[inline]
-    pub fn peek(&mut self) -> Result<u8, Stop> {
+    pub fn peek(&mut self) -> Result<u8, ScanStop> {
         match self.text.get(self.at..) {
             Some(&[byte @ b'!'..=0xff, ..]) => Ok(byte),
             Some(&[b' ', byte @ b'!'..=0xff, ..]) => {
@@ -55,13 +55,13 @@ impl<'a, 'n> Scan<'a, 'n> {
 
     /// The same for more white space than the one blank after a comma or a colon.
     #[inline(never)]
-    fn behind_blanks(&mut self) -> Result<u8, Stop> {
-        let mut next = self.pass_while(|word| not_zero(word ^ each(b' ')) & not_zero(word ^ each(b'\n')));
+    fn behind_blanks(&mut self) -> Result<u8, ScanStop> {
+        let mut next = self.pass_while(|word| not_zero(word ^ repeat_byte(b' ')) & not_zero(word ^ repeat_byte(b'\n')));
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = next {
             self.at += 1;
             next = self.next();
         }
-        next.ok_or(Stop::End)
+        next.ok_or(ScanStop::End)
     }
 
     /// Moves to the first byte that `others` marks by its highest bit, eight bytes at a time, and returns that byte. It
@@ -82,7 +82,7 @@ impl<'a, 'n> Scan<'a, 'n> {
 
     /// Moves past a byte, which may have white space before it.
     #[inline]
-    fn pass(&mut self, byte: u8) -> Result<(), Stop> {
+    fn pass(&mut self, byte: u8) -> Result<(), ScanStop> {
         match self.peek()? == byte {
             true => self.at += 1,
             false => return self.wrong(),
@@ -92,7 +92,10 @@ impl<'a, 'n> Scan<'a, 'n> {
 
     /// Calls `member` for each member of an object, with its key and the position at its value; `member` must move past
     /// the value.
-    pub fn members(&mut self, mut member: impl FnMut(&mut Self, &'a [u8]) -> Result<(), Stop>) -> Result<(), Stop> {
+    pub fn members(
+        &mut self,
+        mut member: impl FnMut(&mut Self, &'a [u8]) -> Result<(), ScanStop>,
+    ) -> Result<(), ScanStop> {
         self.pass(b'{')?;
         if self.peek()? == b'}' {
             return self.pass(b'}');
@@ -107,7 +110,7 @@ impl<'a, 'n> Scan<'a, 'n> {
         }
     }
 
-    fn key(&mut self) -> Result<&'a [u8], Stop> {
+    fn key(&mut self) -> Result<&'a [u8], ScanStop> {
         let key = self.string()?;
         self.pass(b':')?;
         self.peek()?;
@@ -116,7 +119,7 @@ impl<'a, 'n> Scan<'a, 'n> {
 
     /// The content of the string at the position.
     #[inline]
-    pub fn string(&mut self) -> Result<&'a [u8], Stop> {
+    pub fn string(&mut self) -> Result<&'a [u8], ScanStop> {
         self.pass(b'"')?;
         let begin = self.at;
         while self.quote_or_backslash()? == b'\\' {
@@ -129,10 +132,11 @@ impl<'a, 'n> Scan<'a, 'n> {
     /// Moves to the next quote or backslash and returns it. It checks eight bytes at a time: most strings are too short
     /// to pay for a call of a function that checks more.
     #[inline]
-    fn quote_or_backslash(&mut self) -> Result<u8, Stop> {
-        let mut next = self.pass_while(|word| lowest_zero(word ^ each(b'"')) | lowest_zero(word ^ each(b'\\')));
+    fn quote_or_backslash(&mut self) -> Result<u8, ScanStop> {
+        let mut next =
+            self.pass_while(|word| lowest_zero(word ^ repeat_byte(b'"')) | lowest_zero(word ^ repeat_byte(b'\\')));
         loop {
-            match next.ok_or(Stop::End)? {
+            match next.ok_or(ScanStop::End)? {
                 byte @ (b'"' | b'\\') => return Ok(byte),
                 _ => self.at += 1,
             }
@@ -142,7 +146,7 @@ impl<'a, 'n> Scan<'a, 'n> {
 
     /// The value at the position, of any type and depth.
     #[inline]
-    pub fn value(&mut self) -> Result<&'a [u8], Stop> {
+    pub fn value(&mut self) -> Result<&'a [u8], ScanStop> {
         let first = self.peek()?;
         let begin = self.at;
         match first {
@@ -153,7 +157,7 @@ impl<'a, 'n> Scan<'a, 'n> {
     }
 
     /// Moves past a value that is no list or object and begins with `first`.
-    fn single(&mut self, first: u8) -> Result<(), Stop> {
+    fn single(&mut self, first: u8) -> Result<(), ScanStop> {
         match first {
             b'"' => self.string().map(drop),
             b'-' | b'0'..=b'9' => self.number(),
@@ -165,7 +169,7 @@ impl<'a, 'n> Scan<'a, 'n> {
     }
 
     /// Moves past the list or object at the position.
-    fn nested(&mut self) -> Result<(), Stop> {
+    fn nested(&mut self) -> Result<(), ScanStop> {
         self.nesting.clear();
         loop {
             match self.peek()? {
@@ -182,14 +186,14 @@ impl<'a, 'n> Scan<'a, 'n> {
                 }
                 first => self.single(first)?,
             }
-            if self.close()? {
+            if self.skip_closing()? {
                 return Ok(());
             }
         }
     }
 
     /// Moves past closing brackets after a value, to the next value; returns whether there is none.
-    fn close(&mut self) -> Result<bool, Stop> {
+    fn skip_closing(&mut self) -> Result<bool, ScanStop> {
         while let Some(&close) = self.nesting.last() {
             match self.peek()? {
                 b',' => {
@@ -207,18 +211,18 @@ impl<'a, 'n> Scan<'a, 'n> {
         Ok(true)
     }
 
-    fn word(&mut self, word: &[u8]) -> Result<(), Stop> {
+    fn word(&mut self, word: &[u8]) -> Result<(), ScanStop> {
         for letter in word {
             match self.text.get(self.at) {
                 Some(byte) if byte == letter => self.at += 1,
                 Some(_) => return self.wrong(),
-                None => return Err(Stop::End),
+                None => return Err(ScanStop::End),
             }
         }
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), Stop> {
+    fn number(&mut self) -> Result<(), ScanStop> {
         self.at += usize::from(self.next() == Some(b'-'));
         match self.next() {
             Some(b'0') => self.at += 1,
@@ -238,9 +242,9 @@ impl<'a, 'n> Scan<'a, 'n> {
 
     /// Moves past digits; at least one is required.
     #[inline]
-    fn digits(&mut self) -> Result<(), Stop> {
+    fn digits(&mut self) -> Result<(), ScanStop> {
         let begin = self.at;
-        let mut next = self.pass_while(|word| not_below(word ^ each(b'0'), 10));
+        let mut next = self.pass_while(|word| not_below(word ^ repeat_byte(b'0'), 10));
         while let Some(b'0'..=b'9') = next {
             self.at += 1;
             next = self.next();
@@ -248,7 +252,7 @@ impl<'a, 'n> Scan<'a, 'n> {
         match next {
             _ if self.at > begin => Ok(()),
             Some(_) => self.wrong(),
-            None => Err(Stop::End),
+            None => Err(ScanStop::End),
         }
     }
 
@@ -258,19 +262,19 @@ impl<'a, 'n> Scan<'a, 'n> {
 }
 
 /// A word of eight times this byte.
-const fn each(byte: u8) -> u64 {
+const fn repeat_byte(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
 
 /// The highest bit of the lowest byte that is zero, and perhaps bits above it (Warren, Hacker's Delight, 6-1).
 const fn lowest_zero(word: u64) -> u64 {
-    word.wrapping_sub(each(1)) & !word & each(0x80)
+    word.wrapping_sub(repeat_byte(1)) & !word & repeat_byte(0x80)
 }
 
 /// Sets the highest bit of each byte that is at least `least`, which must be at most 128.
 const fn not_below(word: u64, least: u8) -> u64 {
     // Seven bits plus 127 do not carry into the next byte.
-    (((word & each(0x7f)) + each(0x80 - least)) | word) & each(0x80)
+    (((word & repeat_byte(0x7f)) + repeat_byte(0x80 - least)) | word) & repeat_byte(0x80)
 }
 
 /// Sets the highest bit of each byte that is not zero.
@@ -287,11 +291,11 @@ mod tests {
     /// or with the position of a syntax error.
     fn scanned(text: &[u8]) -> Result<usize, Option<usize>> {
         let mut nesting = Vec::new();
-        let mut scan = Scan::new(text, &mut nesting);
+        let mut scan = JsonScan::new(text, &mut nesting);
         match scan.value() {
-            Ok(_) => Ok(scan.at()),
-            Err(Stop::End) => Err(None),
-            Err(Stop::Wrong) => Err(Some(scan.at())),
+            Ok(_) => Ok(scan.position()),
+            Err(ScanStop::End) => Err(None),
+            Err(ScanStop::Wrong) => Err(Some(scan.position())),
         }
     }
 
@@ -328,11 +332,11 @@ mod tests {
                 let content: String = plain.repeat(length);
                 let text = format!("\"{content}\", \"\\");
                 let mut nesting = Vec::new();
-                let mut scan = Scan::new(text.as_bytes(), &mut nesting);
+                let mut scan = JsonScan::new(text.as_bytes(), &mut nesting);
                 let string = scan.string().ok().unwrap();
-                assert_eq!((string, scan.at()), (content.as_bytes(), content.len() + 2));
+                assert_eq!((string, scan.position()), (content.as_bytes(), content.len() + 2));
                 let text = format!("\"{content}\\\"{content}\\\\\" \"");
-                let string = Scan::new(text.as_bytes(), &mut nesting).string().ok().unwrap();
+                let string = JsonScan::new(text.as_bytes(), &mut nesting).string().ok().unwrap();
                 assert_eq!(string, &text.as_bytes()[1..text.len() - 3]);
                 assert!(scanned(&text.as_bytes()[..text.len() - 3]).is_err());
             }

@@ -1,9 +1,9 @@
 //! A trace in memory: events of 40 bytes, and the tables they refer to.
 
-use crate::category::Category;
-use crate::collective::Collective;
-use crate::damage::{DAY, Damage, Kind};
-use crate::intern::{NameId, Names};
+use crate::category::EventCategory;
+use crate::collective::CollectiveArguments;
+use crate::damage::{DAY, DamageKind, TraceDamage};
+use crate::intern::{NameId, NameTable};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub struct Track {
 
 /// The kind of mark of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
+pub enum EventPhase {
     /// A span with a beginning and a duration.
     Complete,
     /// The beginning of a flow (arrow) to another event; it has the same correlation as its end.
@@ -35,7 +35,7 @@ pub enum Phase {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
+pub struct TraceEvent {
     /// Nanoseconds on the trace's clock.
     pub start: i64,
     /// Nanoseconds; not negative.
@@ -48,8 +48,8 @@ pub struct Event {
     /// Its index in [`Trace::collectives`], plus one; 0 is none.
     pub(crate) collective: u32,
     pub track: TrackId,
-    pub category: Category,
-    pub phase: Phase,
+    pub category: EventCategory,
+    pub phase: EventPhase,
 }
 
 /// A stream that waits for what another one had to do when an event was recorded on it (`cudaStreamWaitEvent`).
@@ -67,7 +67,7 @@ pub struct StreamWait {
 
 /// Calls of an operator by the type of their first floating-point input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Precision {
+pub struct PrecisionCounts {
     /// Of 8 bits or fewer.
     pub eight: u32,
     /// Of 16 bits.
@@ -79,7 +79,7 @@ pub struct Precision {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Header {
+pub struct TraceHeader {
     pub rank: Option<u32>,
     pub world_size: Option<u32>,
     /// The ranks of each process group that the rank knows of, if the trace contains them.
@@ -97,21 +97,21 @@ pub struct Header {
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     pub file: PathBuf,
-    pub header: Header,
+    pub header: TraceHeader,
     /// Ordered by beginning; of events that begin together, the longer one comes first.
-    pub events: Vec<Event>,
-    pub names: Names,
+    pub events: Vec<TraceEvent>,
+    pub names: NameTable,
     /// The threads and streams of the events.
     pub tracks: Vec<Track>,
     /// What streams wait for, if the trace contains it.
     pub stream_waits: Vec<StreamWait>,
-    pub damage: Damage,
+    pub damage: TraceDamage,
     /// Events that wait for the end of another: the index of that one and their own. Profilers record none; they come
     /// from files that describe the graph.
     pub dependencies: Vec<[u32; 2]>,
     /// The precision of operators, by their names, where their inputs' types were recorded.
-    pub precisions: BTreeMap<NameId, Precision>,
-    pub(crate) collectives: Vec<Collective>,
+    pub precisions: BTreeMap<NameId, PrecisionCounts>,
+    pub(crate) collectives: Vec<CollectiveArguments>,
 }
 
 /// The coarsest unit of a trace's times in nanoseconds: old profilers write whole microseconds.
@@ -123,7 +123,7 @@ impl TrackId {
     }
 }
 
-impl Event {
+impl TraceEvent {
     /// Nanoseconds on the trace's clock, at most the largest `i64`.
     pub fn end(&self) -> i64 {
         self.start.saturating_add(self.duration)
@@ -142,7 +142,7 @@ impl Trace {
         let Some(middle) = self.events.get(self.events.len() / 2).map(|event| event.start) else { return };
         let all = self.events.len();
         self.events.retain(|event| event.start.saturating_sub(middle).saturating_abs() <= DAY);
-        (self.events.len()..all).for_each(|_| self.damage.note(Kind::Far, None));
+        (self.events.len()..all).for_each(|_| self.damage.note(DamageKind::Far, None));
         self.events.shrink_to_fit();
         self.end_before_next();
     }
@@ -163,7 +163,7 @@ impl Trace {
         let mut open: Vec<Vec<usize>> = vec![Vec::new(); self.tracks.len()];
         for index in 0..self.events.len() {
             let event = self.events[index];
-            if event.phase != Phase::Complete || !event.category.on_thread() {
+            if event.phase != EventPhase::Complete || !event.category.on_thread() {
                 continue;
             }
             let own = &mut open[event.track.index()];
@@ -181,16 +181,16 @@ impl Trace {
         }
     }
 
-    pub fn collective(&self, event: &Event) -> Option<&Collective> {
+    pub fn collective(&self, event: &TraceEvent) -> Option<&CollectiveArguments> {
         self.arguments(event).filter(|arguments| !arguments.is_gradient())
     }
 
     /// The arguments of an event that exchanges data or adds a gradient up.
-    pub(crate) fn arguments(&self, event: &Event) -> Option<&Collective> {
+    pub(crate) fn arguments(&self, event: &TraceEvent) -> Option<&CollectiveArguments> {
         event.collective.checked_sub(1).map(|place| &self.collectives[place as usize])
     }
 
-    pub fn name(&self, event: &Event) -> &str {
+    pub fn name(&self, event: &TraceEvent) -> &str {
         self.names.get(event.name)
     }
 }
@@ -208,9 +208,9 @@ mod tests {
     /// of a stream may overlap. What begins one unit before another's end and reaches no further beyond it is within it.
     #[test]
     fn what_overlaps_by_rounding_follows_each_other() {
-        let ends = |category: Category, shift: i64, third: i64| {
+        let ends = |category: EventCategory, shift: i64, third: i64| {
             let times = [(0, 100_000), (50_000, 50_000), (100_000 - shift, third), (170_000, 5_000)];
-            let event = |(start, duration)| Event {
+            let event = |(start, duration)| TraceEvent {
                 start,
                 duration,
                 correlation: 0,
@@ -219,13 +219,13 @@ mod tests {
                 collective: 0,
                 track: TrackId(0),
                 category,
-                phase: Phase::Complete,
+                phase: EventPhase::Complete,
             };
             let track = Track { process: String::new(), thread: String::new(), thread_name: None, process_name: None };
             let events = times.map(event).to_vec();
             let mut trace = Trace { events, tracks: vec![track], ..Trace::default() };
             trace.put_in_order();
-            trace.events.iter().map(Event::end).collect::<Vec<i64>>()
+            trace.events.iter().map(TraceEvent::end).collect::<Vec<i64>>()
         };
         let whole = [100_000, 100_000];
         for (shift, third, first, last) in [
@@ -236,13 +236,13 @@ mod tests {
             (2_000, 80_000, whole, 178_000),
             (1_000, 2_000, whole, 101_000),
         ] {
-            assert_eq!(ends(Category::Operator, shift, third), [first[0], first[1], last, 175_000], "{shift}");
+            assert_eq!(ends(EventCategory::Operator, shift, third), [first[0], first[1], last, 175_000], "{shift}");
         }
-        assert_eq!(ends(Category::Kernel, 1, 80_000), [100_000, 100_000, 179_999, 175_000]);
+        assert_eq!(ends(EventCategory::Kernel, 1, 80_000), [100_000, 100_000, 179_999, 175_000]);
     }
 
     #[test]
     fn an_event_takes_forty_bytes() {
-        assert_eq!(size_of::<Event>(), 40);
+        assert_eq!(size_of::<TraceEvent>(), 40);
     }
 }

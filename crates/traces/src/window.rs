@@ -1,6 +1,6 @@
 //! A window of a file in memory, decompressed if necessary, that moves on as JSON values are read from it.
 
-use crate::scan::{Scan, Shape, Stop};
+use crate::scan::{JsonScan, JsonShape, ScanStop};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::unzipped::{is_gzipped, unzipped};
@@ -21,7 +21,7 @@ const UNPACKED: (u64, u64) = (50, 100_000_000);
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-pub(crate) enum Parsed<T> {
+pub(crate) enum ParsedValue<T> {
     Value(T),
     /// The value has another type or a syntax error at this byte.
     Wrong(usize),
@@ -31,14 +31,14 @@ pub(crate) enum Parsed<T> {
     Endless,
 }
 
-pub(crate) struct Window {
+pub(crate) struct JsonWindow {
     source: Box<dyn Read>,
     /// The data read from the file, up to `end`; the part before `start` has been used.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
     stride: usize,
-    /// Memory that is reused by [`Scan`].
+    /// Memory that is reused by [`JsonScan`].
     nesting: Vec<u8>,
     /// The number of bytes of the JSON before the buffer.
     before: u64,
@@ -49,17 +49,17 @@ pub(crate) struct Window {
     pub broken: Option<String>,
 }
 
-impl Window {
+impl JsonWindow {
     /// Opens a file that is read `stride` bytes at a time, or more for a longer value.
     pub fn open(file: &Path, stride: usize) -> Result<Self> {
         const DOING: &str = "read the trace";
         let packed = Rc::new(Cell::new(0));
-        let counted = Counted { file: input_file::open(file, DOING)?, read: Rc::clone(&packed) };
+        let counted = CountedReader { file: input_file::open(file, DOING)?, read: Rc::clone(&packed) };
         let mut input = BufReader::with_capacity(STRIDE, counted);
         let failed = |cause: io::Error| Error::io(file, DOING, &cause);
         let packed = is_gzipped(&mut input).map_err(failed)?.then_some(packed);
         let source = unzipped(input).map_err(failed)?;
-        Ok(Window {
+        Ok(JsonWindow {
             source,
             buffer: Vec::new(),
             start: 0,
@@ -74,16 +74,16 @@ impl Window {
     }
 
     /// The current position in the JSON, in bytes.
-    pub fn at(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.before + self.start as u64
     }
 
     /// Skips the byte order mark that some editors put before UTF-8 text.
     pub fn skip_mark(&mut self) {
-        while self.rest().len() < MARK.len() && !self.ended {
+        while self.unread().len() < MARK.len() && !self.ended {
             self.fill();
         }
-        if self.rest().starts_with(MARK) {
+        if self.unread().starts_with(MARK) {
             self.skip(MARK.len());
         }
     }
@@ -91,7 +91,7 @@ impl Window {
     /// Skips white space and returns the next byte without moving past it; none at the end.
     pub fn peek(&mut self) -> Option<u8> {
         loop {
-            let blank = self.rest().iter().position(|byte| !byte.is_ascii_whitespace());
+            let blank = self.unread().iter().position(|byte| !byte.is_ascii_whitespace());
             match blank {
                 Some(blanks) => {
                     self.start += blanks;
@@ -114,7 +114,7 @@ impl Window {
     pub fn next_object(&mut self) -> Option<u8> {
         let mut before = b' ';
         loop {
-            while let Some(&byte) = self.rest().first() {
+            while let Some(&byte) = self.unread().first() {
                 match byte {
                     b'{' => return Some(before),
                     _ if byte.is_ascii_whitespace() => {}
@@ -131,33 +131,33 @@ impl Window {
 
     /// Reads the JSON value at the position, passes it to `take` and moves past it; does not move if it has another
     /// type.
-    pub fn value<S: Shape, R>(&mut self, take: impl FnOnce(&S::Of<'_>) -> R) -> Parsed<R> {
+    pub fn value<S: JsonShape, R>(&mut self, take: impl FnOnce(&S::Of<'_>) -> R) -> ParsedValue<R> {
         loop {
             let text = &self.buffer[self.start..self.end];
             let size = text.len();
             {
-                let (mut scan, mut value) = (Scan::new(text, &mut self.nesting), S::Of::default());
+                let (mut scan, mut value) = (JsonScan::new(text, &mut self.nesting), S::Of::default());
                 match S::read(&mut scan, &mut value) {
                     // A number at the end of the data may continue.
-                    Ok(()) if scan.at() < size || self.ended => {
-                        self.start += scan.at();
-                        return Parsed::Value(take(&value));
+                    Ok(()) if scan.position() < size || self.ended => {
+                        self.start += scan.position();
+                        return ParsedValue::Value(take(&value));
                     }
-                    Err(Stop::Wrong) => return Parsed::Wrong(scan.at().max(1)),
-                    Ok(()) | Err(Stop::End) => {}
+                    Err(ScanStop::Wrong) => return ParsedValue::Wrong(scan.position().max(1)),
+                    Ok(()) | Err(ScanStop::End) => {}
                 }
             }
             match size {
-                _ if self.ended => return Parsed::Cut,
-                LONGEST.. => return Parsed::Endless,
+                _ if self.ended => return ParsedValue::Cut,
+                LONGEST.. => return ParsedValue::Endless,
                 _ => self.fill(),
             }
         }
     }
 
     /// Whether a value of this type is at the position; does not move.
-    pub fn looks_like<S: Shape>(&mut self) -> Parsed<()> {
-        let at = self.at();
+    pub fn looks_like<S: JsonShape>(&mut self) -> ParsedValue<()> {
+        let at = self.position();
         let parsed = self.value::<S, _>(|_| ());
         self.start = (at - self.before) as usize;
         parsed
@@ -168,7 +168,7 @@ impl Window {
         self.start = self.end;
     }
 
-    fn rest(&self) -> &[u8] {
+    fn unread(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
@@ -203,12 +203,12 @@ impl Window {
 }
 
 /// A file that counts the bytes read.
-struct Counted<R> {
+struct CountedReader<R> {
     file: R,
     read: Rc<Cell<u64>>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buffer)?;
         self.read.set(self.read.get() + read as u64);

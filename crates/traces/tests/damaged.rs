@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
-use perf4sight_traces::{Category, Kind, Trace, read, read_ranks};
+use perf4sight_traces::{DamageKind, EventCategory, Trace, read, read_ranks};
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
@@ -82,14 +82,14 @@ fn damaged_events_are_counted_and_the_others_read() {
         event("long", "0", "1000000000000000"),
     ));
     assert_eq!(trace.events.iter().filter(|event| trace.name(event) == "op").count(), 3);
-    let counts: Vec<(Kind, u64)> = trace.damage.events.iter().map(|(kind, (count, _))| (*kind, *count)).collect();
+    let counts: Vec<(DamageKind, u64)> = trace.damage.events.iter().map(|(kind, (count, _))| (*kind, *count)).collect();
     // 10^18 ns are 31 years.
     let expected = [
-        (Kind::Unreadable, 2),
-        (Kind::Timeless, 1),
-        (Kind::NegativeDuration, 1),
-        (Kind::OutOfRange, 1),
-        (Kind::LongerThanADay, 1),
+        (DamageKind::Unreadable, 2),
+        (DamageKind::Timeless, 1),
+        (DamageKind::NegativeDuration, 1),
+        (DamageKind::OutOfRange, 1),
+        (DamageKind::LongerThanADay, 1),
     ];
     assert_eq!(counts, expected);
     assert_eq!(trace.damage.warnings().len(), 5);
@@ -101,11 +101,11 @@ fn every_one_of_many_damaged_events_is_counted() {
     let bad = r#"{"ph": "X", "name": ["no text"], "pid": 1, "tid": 1, "ts": 1, "dur": 1, "args": {"External id": 1}}"#;
     let good = event("op", "5", "1");
     let trace = folder.trace(&format!("{good}, {}, {good}", [bad; 200].join(", ")));
-    assert_eq!((trace.events.len(), trace.damage.events[&Kind::Unreadable].0), (2, 200));
+    assert_eq!((trace.events.len(), trace.damage.events[&DamageKind::Unreadable].0), (2, 200));
     assert!(trace.damage.truncated.is_none());
     // The list ends as it should.
     let trace = folder.trace(&[bad; 3].join(", "));
-    assert_eq!((trace.damage.events[&Kind::Unreadable].0, trace.damage.truncated), (3, None));
+    assert_eq!((trace.damage.events[&DamageKind::Unreadable].0, trace.damage.truncated), (3, None));
     let trace = folder.trace(&bad.replace("ph\"", "ph"));
     assert!(trace.damage.truncated.unwrap().starts_with("no event could be read from byte"));
 }
@@ -120,7 +120,7 @@ fn values_that_are_no_events_are_counted_one_by_one() {
         {
             let trace = folder.trace(&events);
             assert_eq!(trace.events.len(), events.matches("cpu_op").count(), "{events}");
-            assert_eq!(trace.damage.events[&Kind::Unreadable].0, count, "{events}");
+            assert_eq!(trace.damage.events[&DamageKind::Unreadable].0, count, "{events}");
             assert_eq!(trace.damage.truncated, None, "{events}");
         }
     }
@@ -253,13 +253,13 @@ fn events_without_a_category_are_told_apart_by_process_and_name() {
     };
     let host = "CPU functions";
     let events = [
-        (event("aten::zeros", host), Category::Operator),
-        (event("autograd::engine::evaluate_function: AddmmBackward0", host), Category::Operator),
-        (event("AddmmBackward0", host), Category::Operator),
-        (event("torchvision::nms", host), Category::Operator),
-        (event("ProfilerStep#0", host), Category::Annotation),
-        (event("Optimizer.step#SGD.step", host), Category::Annotation),
-        (event("aten::zeros", "of another program"), Category::Other),
+        (event("aten::zeros", host), EventCategory::Operator),
+        (event("autograd::engine::evaluate_function: AddmmBackward0", host), EventCategory::Operator),
+        (event("AddmmBackward0", host), EventCategory::Operator),
+        (event("torchvision::nms", host), EventCategory::Operator),
+        (event("ProfilerStep#0", host), EventCategory::Annotation),
+        (event("Optimizer.step#SGD.step", host), EventCategory::Annotation),
+        (event("aten::zeros", "of another program"), EventCategory::Other),
     ];
     for (event, category) in events {
         let trace = read(&folder.file("trace.json", format!("[{event}]").as_bytes())).unwrap();

@@ -5,7 +5,7 @@
 mod shared;
 
 use perf4sight_traces::intervals::{length, union};
-use perf4sight_traces::{Category, Trace, read};
+use perf4sight_traces::{EventCategory, Trace, read};
 use shared::{files, shared};
 use std::fs;
 
@@ -46,8 +46,8 @@ fn traces_of_many_versions_are_read_without_damage() {
 fn old_categories_are_known_in_capitals() {
     let Some(file) = shared("hta/capitalised_categories.json.gz") else { return };
     let trace = read(&file).unwrap();
-    assert!(trace.events.iter().any(|event| event.category == Category::Kernel));
-    assert!(trace.events.iter().any(|event| event.category == Category::Runtime));
+    assert!(trace.events.iter().any(|event| event.category == EventCategory::Kernel));
+    assert!(trace.events.iter().any(|event| event.category == EventCategory::Runtime));
 }
 
 #[test]

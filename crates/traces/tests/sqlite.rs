@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
-use perf4sight_traces::{Category, Event, Phase, Ranked, Trace, read, read_ranks};
+use perf4sight_traces::{EventCategory, EventPhase, RankTrace, Trace, TraceEvent, read, read_ranks};
 use rusqlite::Connection;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -80,12 +80,12 @@ fn file(folder: &TempDir, name: &str, tables: &str) -> PathBuf {
 }
 
 /// Each event of a kind as name, track, beginning and duration.
-fn events(trace: &Trace, category: Category) -> Vec<(&str, String, i64, i64)> {
-    let kind = |event: &Event| {
+fn events(trace: &Trace, category: EventCategory) -> Vec<(&str, String, i64, i64)> {
+    let kind = |event: &TraceEvent| {
         let track = &trace.tracks[event.track.index()];
         (trace.name(event).to_owned(), format!("{}/{}", track.process, track.thread), event.start, event.duration)
     };
-    let all = trace.events.iter().filter(|event| event.category == category && event.phase == Phase::Complete);
+    let all = trace.events.iter().filter(|event| event.category == category && event.phase == EventPhase::Complete);
     all.map(|event| (trace.name(event), kind(event).1, event.start, event.duration)).collect()
 }
 
@@ -128,7 +128,7 @@ fn work_without_an_end_is_left_out_and_told() {
     let ranks = read_ranks(&[file(&folder, "endless.sqlite", &endless)]).unwrap();
     let warnings: Vec<String> = ranks.iter().flat_map(|ranked| ranked.trace.damage.warnings()).collect();
     assert!(warnings.contains(&"1 event was left out: without an end".to_owned()), "{warnings:?}");
-    assert!(events(&ranks[0].trace, Category::Kernel).is_empty());
+    assert!(events(&ranks[0].trace, EventCategory::Kernel).is_empty());
 }
 
 /// A graph of CUDA that was recorded as a whole, an export of a schema to come, and one that lacks columns.
@@ -142,7 +142,7 @@ fn what_is_not_sure_of_an_export_is_told() {
         CREATE TABLE META_DATA_EXPORT (name TEXT NOT NULL, value TEXT);
         INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_SCHEMA_VERSION', '4.1.0');";
     let trace = read_ranks(&[file(&folder, "graphs.sqlite", &format!("{NSYS}{graphs}"))]).unwrap().remove(0).trace;
-    let kernels = events(&trace, Category::Kernel);
+    let kernels = events(&trace, EventCategory::Kernel);
     assert!(kernels.contains(&("CUDA graph 5", "0/7".to_owned(), 2000, 400)), "{kernels:?}");
     let warnings = trace.damage.warnings().join("; ");
     assert!(
@@ -163,16 +163,18 @@ fn what_is_not_sure_of_an_export_is_told() {
 fn an_export_of_nsight_systems_is_one_trace_a_process() {
     let folder = tempfile::tempdir().unwrap();
     let ranks = read_ranks(&[file(&folder, "report.sqlite", NSYS)]).unwrap();
-    let [Ranked { rank: 0, trace }, Ranked { rank: 1, trace: other }] = ranks.as_slice() else { panic!("{ranks:?}") };
+    let [RankTrace { rank: 0, trace }, RankTrace { rank: 1, trace: other }] = ranks.as_slice() else {
+        panic!("{ranks:?}")
+    };
     let stream = |stream: &str| format!("0/{stream}");
     let thread = || "100/100".to_owned();
-    assert_eq!(events(trace, Category::Kernel), [("void gemm<float>(float*)", stream("7"), 1600, 900)]);
-    assert_eq!(events(trace, Category::Copy), [("Memcpy HtoD", stream("8"), 3000, 100)]);
-    assert_eq!(events(trace, Category::Set), [("Memset", stream("7"), 3200, 10)]);
+    assert_eq!(events(trace, EventCategory::Kernel), [("void gemm<float>(float*)", stream("7"), 1600, 900)]);
+    assert_eq!(events(trace, EventCategory::Copy), [("Memcpy HtoD", stream("8"), 3000, 100)]);
+    assert_eq!(events(trace, EventCategory::Set), [("Memset", stream("7"), 3200, 10)]);
     let calls = [("cudaLaunchKernel", thread(), 1000, 500), ("cudaStreamSynchronize", thread(), 2000, 600)];
-    assert_eq!(events(trace, Category::Runtime), calls);
-    assert_eq!(events(trace, Category::Annotation), [("ProfilerStep#1", thread(), 900, 3100)]);
-    assert_eq!(events(trace, Category::Operator), [("aten::mm", thread(), 950, 600)]);
+    assert_eq!(events(trace, EventCategory::Runtime), calls);
+    assert_eq!(events(trace, EventCategory::Annotation), [("ProfilerStep#1", thread(), 900, 3100)]);
+    assert_eq!(events(trace, EventCategory::Operator), [("aten::mm", thread(), 950, 600)]);
     let launched: Vec<u64> =
         trace.events.iter().filter(|event| event.correlation == 11).map(|event| event.correlation).collect();
     assert_eq!(launched.len(), 2, "a call and what it launched");
@@ -182,7 +184,7 @@ fn an_export_of_nsight_systems_is_one_trace_a_process() {
     );
     assert!(trace.tracks.iter().any(|track| track.thread_name.as_deref() == Some("python3")));
     assert_eq!(trace.damage.warnings().len(), 1, "an event ends before it begins");
-    assert_eq!(events(other, Category::Kernel), [("void gemm<float>(float*)", "1/7".to_owned(), 1700, 100)]);
+    assert_eq!(events(other, EventCategory::Kernel), [("void gemm<float>(float*)", "1/7".to_owned(), 1700, 100)]);
     assert!(read(&folder.path().join("report.sqlite")).unwrap_err().to_string().contains("2 processes"));
 }
 
@@ -195,18 +197,18 @@ fn a_file_of_nvprof_has_the_same_events_with_names_as_in_the_source() {
         ("void gemm<float>(float*)", "0/7".to_owned(), at(250), 200),
         ("ncclAllReduceRingLLKernel_sum_f32", "0/8".to_owned(), at(500), 300),
     ];
-    assert_eq!(events(&trace, Category::Kernel), kernels);
+    assert_eq!(events(&trace, EventCategory::Kernel), kernels);
     let copies = [("Memcpy DtoH", "0/7".to_owned(), at(810), 10), ("Memcpy PtoP", "0/7".to_owned(), at(830), 10)];
-    assert_eq!(events(&trace, Category::Copy), copies);
+    assert_eq!(events(&trace, EventCategory::Copy), copies);
     let thread = || "100/77".to_owned();
     let calls = [
         ("cudaLaunchKernel", thread(), at(100), 100),
         ("driver call 307", thread(), at(110), 10),
         ("cudaDeviceSynchronize", thread(), at(300), 600),
     ];
-    assert_eq!(events(&trace, Category::Runtime), calls);
-    assert_eq!(events(&trace, Category::Annotation), [("train_iter", thread(), at(0), 1000)]);
-    assert_eq!(events(&trace, Category::Set).len(), 1);
+    assert_eq!(events(&trace, EventCategory::Runtime), calls);
+    assert_eq!(events(&trace, EventCategory::Annotation), [("train_iter", thread(), at(0), 1000)]);
+    assert_eq!(events(&trace, EventCategory::Set).len(), 1);
 }
 
 /// Rows that nsys 2022.4 exported of a script that marks ranges with `torch.cuda.nvtx` on a machine without a GPU, the main thread of process
@@ -234,7 +236,7 @@ fn ranges_that_nsys_exported_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let trace = read(&file(&folder, "one.sqlite", export)).unwrap();
     let at = |start: i64, end: i64| (start, end - start);
-    let ranges: Vec<(&str, (i64, i64))> = events(&trace, Category::Annotation)
+    let ranges: Vec<(&str, (i64, i64))> = events(&trace, EventCategory::Annotation)
         .into_iter()
         .map(|(name, track, start, duration)| {
             assert_eq!(track, "17223/17223");
@@ -247,7 +249,7 @@ fn ranges_that_nsys_exported_are_read() {
         ("started", at(2_568_120_241, 2_571_209_876)),
     ];
     assert_eq!(ranges, expected);
-    assert_eq!(events(&trace, Category::Overhead)[0].0, "Debug output write");
+    assert_eq!(events(&trace, EventCategory::Overhead)[0].0, "Debug output write");
     assert_eq!(trace.tracks.iter().map(|track| track.thread_name.as_deref()).collect::<Vec<_>>(), [Some("python")]);
     assert_eq!((trace.header.base, trace.damage.is_none()), (1_795_355_403_839_540_868, true));
 }
@@ -261,7 +263,7 @@ fn early_exports_are_read_where_they_are_of_one_process() {
     assert!(error.contains("which of 2 processes"), "{error}");
     let one = early + "DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid > 200 * 16777216;";
     let trace = read_ranks(&[file(&folder, "one.sqlite", &one)]).unwrap().remove(0).trace;
-    assert_eq!(events(&trace, Category::Kernel).len(), 2);
+    assert_eq!(events(&trace, EventCategory::Kernel).len(), 2);
     let warnings = trace.damage.warnings().join("; ");
     let assumed = "of the one process that calls CUDA: in CUPTI_ACTIVITY_KIND_KERNEL";
     assert!(warnings.contains(assumed) && !warnings.contains("no columns"), "{warnings}");

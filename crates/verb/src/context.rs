@@ -62,7 +62,7 @@ impl Context {
     }
 
     /// Adds the reason to the error of a section that lacks an input: an earlier section left work undone.
-    pub fn explained(&self, error: Error) -> Error {
+    pub fn with_reason(&self, error: Error) -> Error {
         self.shortfall.iter().fold(error, |error, words| error.help(format!("measure the rest first: {words}")))
     }
 

@@ -1,13 +1,13 @@
 //! A section whose work consists of items that several machines can share, each machine writing into a folder of its own.
 
-use super::{Context, Noun, Outline, PlannedFiles, Summary};
+use super::{Context, CountedNoun, Outline, PlannedFiles, Summary};
 use perf4sight_base::error::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// One piece of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
+pub struct WorkItem {
     /// Its name, by which another machine finds it in the same configuration.
     pub name: String,
     /// Items of one group belong to one machine, because the outcome of one may make another unnecessary.
@@ -18,7 +18,7 @@ pub struct Item {
 
 /// The share of one machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Part<'a> {
+pub struct WorkPart<'a> {
     /// The names of its items.
     pub items: &'a [String],
     /// The folder that it alone writes into; after an interruption it goes on with what is there.
@@ -29,7 +29,7 @@ pub struct Part<'a> {
     pub share: f64,
 }
 
-impl Part<'_> {
+impl WorkPart<'_> {
     /// Its share of the rest of a budget, of which all parts together spent these seconds.
     #[must_use]
     pub fn budget(&self, whole: Option<Duration>, spent: f64) -> Option<Duration> {
@@ -56,7 +56,7 @@ pub trait Divisible {
     fn results(&self) -> &Path;
 
     /// What an item is.
-    fn noun(&self) -> Noun;
+    fn noun(&self) -> CountedNoun;
 
     /// As [`Section::outline`](crate::Section::outline), where other machines do the work: no device is opened here.
     ///
@@ -77,7 +77,7 @@ pub trait Divisible {
     ///
     /// # Errors
     /// Earlier results that cannot be read, settings that are certain to fail.
-    fn items(&self, planned: &PlannedFiles, context: &mut Context) -> Result<Vec<Item>>;
+    fn items(&self, planned: &PlannedFiles, context: &mut Context) -> Result<Vec<WorkItem>>;
 
     /// Whether it measures its machine, so that nothing else may run there.
     fn measures(&self) -> bool {
@@ -94,7 +94,7 @@ pub trait Divisible {
     /// # Errors
     /// An item that this program does not know; a machine of another kind than that of the other results; otherwise as
     /// the section itself.
-    fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary>;
+    fn run_part(&self, part: &WorkPart<'_>, context: &mut Context) -> Result<Summary>;
 
     /// Adds the results in the folders of parts to the others. A repetition adds nothing twice.
     ///

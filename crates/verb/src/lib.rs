@@ -19,33 +19,33 @@ mod planned;
 mod summary;
 
 pub use context::Context;
-pub use divisible::{Divisible, Item, Part, check_keeps_results};
-pub use outline::{Check, KeyedPath, Outline};
+pub use divisible::{Divisible, WorkItem, WorkPart, check_keeps_results};
+pub use outline::{InputCheck, KeyedPath, Outline};
 pub use planned::PlannedFiles;
-pub use summary::{Finding, Noun, Summary};
+pub use summary::{CountedNoun, Summary, TableFinding};
 
-use crate::config::{Table, Values};
+use crate::config::{SettingTable, SettingValues};
 use perf4sight_base::error::Result;
 use std::path::Path;
 
 /// A kind of section: its settings and its parser.
 pub struct Spec {
     /// Its name, its one line, its settings.
-    pub table: Table,
+    pub table: SettingTable,
     /// The subject of its findings.
-    pub subject: Noun,
+    pub subject: CountedNoun,
     /// Converts checked values into the section; refuses errors that the kinds of single values do not catch.
-    pub parse: fn(&Values) -> Result<Box<dyn Section>>,
+    pub parse: fn(&SettingValues) -> Result<Box<dyn Section>>,
 }
 
 /// A verb of the command line: its settings and its parser.
 pub struct VerbSpec {
     /// Its name, its description in the help, its settings.
-    pub table: Table,
+    pub table: SettingTable,
     /// The end of its help: examples and notes.
     pub after_help: &'static str,
     /// Converts checked arguments into the verb; refuses errors that the kinds of single values do not catch.
-    pub parse: fn(&Values) -> Result<Box<dyn Verb>>,
+    pub parse: fn(&SettingValues) -> Result<Box<dyn Verb>>,
 }
 
 /// A command of the program, ready to run.
@@ -66,7 +66,7 @@ pub trait Section: Verb {
     fn outline(&self, planned: &PlannedFiles, context: &Context) -> Result<Outline<'_>>;
 
     /// Whether a file in the place of a result is from an earlier run, although the section replaces it only with `overwrite`.
-    fn wrote(&self, _file: &Path) -> bool {
+    fn is_from_earlier_run(&self, _file: &Path) -> bool {
         false
     }
 

@@ -26,23 +26,23 @@ pub struct Outline<'a> {
     /// The rows that it adds to files at most, each in words by which a later section counts those that it needs.
     pub rows: Vec<(PathBuf, String)>,
     /// What must hold of their contents.
-    pub checks: Vec<Check<'a>>,
+    pub checks: Vec<InputCheck<'a>>,
     /// What a reader should know before it runs.
     pub warnings: Vec<String>,
 }
 
 /// What a section would refuse at its start: inputs that it cannot use, files in the place of its results that are not its own. It takes
 /// seconds at most, and is left out where an earlier section writes what it reads.
-pub struct Check<'a> {
+pub struct InputCheck<'a> {
     /// The key of the section that a refusal is about.
     pub key: &'static str,
     /// The files and folders that are read.
     pub reads: Vec<PathBuf>,
     /// Refuses.
-    pub run: Refuses<'a>,
+    pub run: CheckFunction<'a>,
 }
 
-type Refuses<'a> = Box<dyn Fn(&mut Context) -> Result<()> + 'a>;
+type CheckFunction<'a> = Box<dyn Fn(&mut Context) -> Result<()> + 'a>;
 
 impl<'a> Outline<'a> {
     /// Adds a check of the value of a key, for which files and folders are read.
@@ -53,7 +53,7 @@ impl<'a> Outline<'a> {
         reads: impl IntoIterator<Item = impl Into<PathBuf>>,
         run: impl Fn(&mut Context) -> Result<()> + 'a,
     ) -> Self {
-        self.checks.push(Check { key, reads: reads.into_iter().map(Into::into).collect(), run: Box::new(run) });
+        self.checks.push(InputCheck { key, reads: reads.into_iter().map(Into::into).collect(), run: Box::new(run) });
         self
     }
 
@@ -113,17 +113,17 @@ impl<'a> Outline<'a> {
     /// Whether this reads something that a later section writes.
     pub fn reads_from(&self, later: &Outline<'_>) -> bool {
         let reads: Vec<PathBuf> = self.reads.iter().map(|read| place(&read.path)).collect();
-        let touches = |written: &Placed| {
+        let touches = |written: &PlacedPath| {
             reads.iter().any(|read| read.starts_with(&written.place) || written.place.starts_with(read))
         };
         later.places().iter().any(touches)
     }
 
     /// All that it writes or fills, and where that is.
-    fn places(&self) -> Vec<Placed<'_>> {
+    fn places(&self) -> Vec<PlacedPath<'_>> {
         let files = self.writes.iter().map(|file| (file, is_kept(&file.path)));
         let all = files.chain(self.fills.iter().map(|folder| (folder, false)));
-        all.map(|(KeyedPath { key, path }, is_file)| Placed { key, path, place: place(path), is_file }).collect()
+        all.map(|(KeyedPath { key, path }, is_file)| PlacedPath { key, path, place: place(path), is_file }).collect()
     }
 
     /// The outline of a section that reads traces; `doing` says what it does with them.
@@ -138,15 +138,15 @@ impl<'a> Outline<'a> {
 }
 
 /// A path that is written to, and its place, however it is spelled.
-struct Placed<'a> {
+struct PlacedPath<'a> {
     key: &'static str,
     path: &'a Path,
     place: PathBuf,
     is_file: bool,
 }
 
-impl Placed<'_> {
-    fn collides(&self, other: &Placed<'_>) -> bool {
+impl PlacedPath<'_> {
+    fn collides(&self, other: &PlacedPath<'_>) -> bool {
         self.is_file && other.place.starts_with(&self.place) || other.is_file && self.place.starts_with(&other.place)
     }
 }

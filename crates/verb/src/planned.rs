@@ -80,7 +80,7 @@ pub(crate) fn place(path: &Path) -> PathBuf {
         place.push(part);
         if missing == 0 && place.is_symlink() {
             // It may lead to what is not there yet.
-            let led = atomic_write::followed(&place).unwrap_or_else(|_| place.clone());
+            let led = atomic_write::link_target(&place).unwrap_or_else(|_| place.clone());
             place = led.canonicalize().unwrap_or(led);
         }
         if missing > 0 || !place.exists() {

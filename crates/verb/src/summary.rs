@@ -1,7 +1,7 @@
 //! The result of a section, as data: shown at its end, in the closing table of the run, and in its JSON.
 
 use perf4sight_base::error::Error;
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Table, TableColumn};
 use std::path::PathBuf;
 
 /// The result of a section.
@@ -14,7 +14,7 @@ pub struct Summary {
     /// Shown when the section ends.
     pub tables: Vec<Table>,
     /// Entries of the section in the closing table of the run.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<TableFinding>,
     /// Files worth opening, listed in the last lines of the run: description and path.
     pub files: Vec<(&'static str, PathBuf)>,
     /// The section's part of the run's JSON summary.
@@ -36,27 +36,27 @@ impl Summary {
 
 /// The subject of findings: `network` and `networks`. Sections with the same noun share a closing table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Noun {
+pub struct CountedNoun {
     /// The word for one, which heads the first column of the closing table.
     pub one: &'static str,
     /// The word for several, which is the key of the findings in the run's JSON summary.
     pub several: &'static str,
 }
 
-impl Noun {
+impl CountedNoun {
     /// "1 network", "3 networks".
-    pub fn counted(self, count: usize) -> String {
+    pub fn count_text(self, count: usize) -> String {
         format!("{count} {}", if count == 1 { self.one } else { self.several })
     }
 }
 
 /// One cell of the closing table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Finding {
+pub struct TableFinding {
     /// The name of its subject, which is its row.
     pub about: String,
     /// Its column; sections that use the same key fill the same column.
-    pub column: Column,
+    pub column: TableColumn,
     /// The value.
     pub cell: Cell,
 }

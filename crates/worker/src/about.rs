@@ -3,7 +3,7 @@
 use super::cuda::Cuda;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_machine::gpu;
-use perf4sight_step::protocol::{About, Gpu, PROTOCOL, Task};
+use perf4sight_step::protocol::{GpuInfo, PROTOCOL, WorkerAbout, WorkerTask};
 use perf4sight_step::workload::{Precision, Setting};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,13 +18,13 @@ pub(super) const LIBTORCH: &str = "2.11.0";
 /// # Errors
 /// When the line cannot be written.
 pub(super) fn report(mut output: impl Write, cuda: Option<Option<&Path>>) -> Result<()> {
-    let mut about = About {
+    let mut about = WorkerAbout {
         protocol: PROTOCOL,
         software: [("libtorch".to_owned(), LIBTORCH.to_owned())].into(),
         places: BTreeMap::from([("cpu".to_owned(), BTreeMap::new())]),
-        tasks: vec![Task::STEP.to_owned()],
+        tasks: vec![WorkerTask::STEP.to_owned()],
         settings: Setting::ALL.map(|setting| setting.key().to_owned()).into(),
-        precisions: BTreeMap::from([("cpu".to_owned(), words(&Precision::ALL))]),
+        precisions: BTreeMap::from([("cpu".to_owned(), precision_names(&Precision::ALL))]),
         layers: true,
         gpus: BTreeMap::new(),
         no_gpu: None,
@@ -38,7 +38,7 @@ pub(super) fn report(mut output: impl Write, cuda: Option<Option<&Path>>) -> Res
 }
 
 /// Adds the GPUs that networks can run on here, or why they can on none.
-fn add_gpus(about: &mut About, libtorch_cuda: Option<&Path>) {
+fn add_gpus(about: &mut WorkerAbout, libtorch_cuda: Option<&Path>) {
     match Cuda::load(libtorch_cuda) {
         Err(problem) => about.no_gpu = Some(problem.to_string()),
         Ok(Cuda { gpus, software }) => {
@@ -57,13 +57,13 @@ fn add_gpus(about: &mut About, libtorch_cuda: Option<&Path>) {
 }
 
 /// The precisions of a GPU: bfloat16 from compute capability 8.0 on, which libtorch would emulate before.
-fn precisions(gpu: &Gpu) -> Vec<String> {
+fn precisions(gpu: &GpuInfo) -> Vec<String> {
     match gpu.capability {
-        0..8 => words(&[Precision::Fp32, Precision::AmpFp16]),
-        8.. => words(&Precision::ALL),
+        0..8 => precision_names(&[Precision::Fp32, Precision::AmpFp16]),
+        8.. => precision_names(&Precision::ALL),
     }
 }
 
-fn words(precisions: &[Precision]) -> Vec<String> {
+fn precision_names(precisions: &[Precision]) -> Vec<String> {
     precisions.iter().map(|precision| precision.name().to_owned()).collect()
 }

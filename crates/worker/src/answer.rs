@@ -5,21 +5,25 @@ use super::measure::measure;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::{Network, NodeId};
 use perf4sight_onnx as onnx;
-use perf4sight_onnx::Loaded;
-use perf4sight_step::protocol::{self, Gpu, PROTOCOL, Reply, Request, StepTask, Task};
+use perf4sight_onnx::LoadedOnnx;
+use perf4sight_step::protocol::{self, GpuInfo, PROTOCOL, StepTask, WorkerReply, WorkerRequest, WorkerTask};
 use perf4sight_step::workload::Checkpoint;
 use std::io::{BufRead, Write};
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread;
 
-/// Reads one [`Request`] line, runs it and writes one [`Reply`] line. Call it first thing in a process of its own: it
+/// Reads one [`WorkerRequest`] line, runs it and writes one [`WorkerReply`] line. Call it first thing in a process of its own: it
 /// sets up libtorch, and the process, for that one measurement. `libtorch_cuda` is the configured path of the CUDA half
 /// of libtorch.
 ///
 /// # Errors
 /// When the line cannot be read or the reply cannot be written; everything else is a reply.
-pub(super) fn answer(mut input: impl BufRead, mut output: impl Write, libtorch_cuda: Option<&Path>) -> Result<()> {
+pub(super) fn answer_request(
+    mut input: impl BufRead,
+    mut output: impl Write,
+    libtorch_cuda: Option<&Path>,
+) -> Result<()> {
     let mut line = String::new();
     input.read_line(&mut line).map_err(|cause| Error::io("standard input", "read the request", &cause))?;
     let reply =
@@ -29,20 +33,20 @@ pub(super) fn answer(mut input: impl BufRead, mut output: impl Write, libtorch_c
     written.map_err(|cause| Error::io("standard output", "write the reply", &cause))
 }
 
-fn parse(line: &str) -> Result<Request> {
+fn parse(line: &str) -> Result<WorkerRequest> {
     protocol::read_request(line).map_err(|why| {
         let expected = format!("one line of JSON in protocol {PROTOCOL}, see device::protocol");
         Error::input(format!("no request: {why}")).expected(expected)
     })
 }
 
-fn failed(problem: &Error) -> Reply {
-    Reply::Failed { reason: problem.to_string() }
+fn failed(problem: &Error) -> WorkerReply {
+    WorkerReply::Failed { reason: problem.to_string() }
 }
 
-fn reply(request: &Request, libtorch_cuda: Option<&Path>) -> Result<Reply> {
+fn reply(request: &WorkerRequest, libtorch_cuda: Option<&Path>) -> Result<WorkerReply> {
     let gpu = gpu_of(&request.place, libtorch_cuda)?;
-    let Task::Step(task) = &request.task else {
+    let WorkerTask::Step(task) = &request.task else {
         return Err(Error::input("this worker trains no detectors").expected("a request of the task step"));
     };
     let network = read(&task.network).and_then(|loaded| runnable(loaded.network))?;
@@ -64,7 +68,7 @@ fn cuts(network: &Network, task: &StepTask) -> Result<Vec<NodeId>> {
 }
 
 /// The GPU of a place such as `cuda:0`, with its number; none of the processor.
-fn gpu_of(place: &str, libtorch_cuda: Option<&Path>) -> Result<Option<(usize, Gpu)>> {
+fn gpu_of(place: &str, libtorch_cuda: Option<&Path>) -> Result<Option<(usize, GpuInfo)>> {
     if place == "cpu" {
         return Ok(None);
     }
@@ -91,7 +95,7 @@ fn places(gpus: usize) -> String {
 /// Reads a network on a thread of its own, which has a heap of its own: otherwise the holes that parsing leaves,
 /// different in every process, would be between the tensors and make the peak of the resident set vary by 8 % between
 /// equal runs.
-fn read(file: &Path) -> Result<Loaded> {
+fn read(file: &Path) -> Result<LoadedOnnx> {
     thread::scope(|scope| scope.spawn(|| onnx::read(file)).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 

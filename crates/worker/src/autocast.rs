@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // tch supports autocast on CUDA only
 
 use super::shim::checked;
-use perf4sight_step::workload::{Number, Precision};
+use perf4sight_step::workload::{NumberFormat, Precision};
 use std::ffi::c_void;
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -30,7 +30,7 @@ pub(super) fn casting<T>(
     let Some(number) = precision.autocast() else { return run() };
     let gpu = device.is_cuda();
     // SAFETY: libtorch's switches of this thread.
-    checked(unsafe { functions::p4s_autocast_begin(gpu, number == Number::Fp16) })?;
+    checked(unsafe { functions::p4s_autocast_begin(gpu, number == NumberFormat::Fp16) })?;
     let result = run();
     // SAFETY: as above.
     checked(unsafe { functions::p4s_autocast_end(gpu) })?;
@@ -54,7 +54,7 @@ impl Scaler {
 
     /// On a device; none where a precision has none.
     pub fn new(precision: Precision, device: Device) -> Result<Option<Self>, TchError> {
-        if precision.autocast() != Some(Number::Fp16) {
+        if precision.autocast() != Some(NumberFormat::Fp16) {
             return Ok(None);
         }
         let number: [i64; 0] = [];

@@ -6,7 +6,7 @@ use std::ffi::{CString, c_char, c_void};
 use tch::{Device, TchError};
 
 /// Runs the operations of a segment.
-type Again = Box<dyn Fn() -> Result<(), TchError>>;
+type RunAgain = Box<dyn Fn() -> Result<(), TchError>>;
 
 mod functions {
     use super::{c_char, c_void};
@@ -31,7 +31,7 @@ pub(super) fn checkpointed<T>(
     again: impl Fn() -> Result<(), TchError> + 'static,
     forward: impl FnOnce() -> Result<T, TchError>,
 ) -> Result<T, TchError> {
-    let again: Box<Again> = Box::new(Box::new(again));
+    let again: Box<RunAgain> = Box::new(Box::new(again));
     let context = Box::into_raw(again).cast();
     // SAFETY: both functions cast the context to its true type, and no other code frees it. Tensors exist, so libtorch
     // is loaded.
@@ -44,7 +44,7 @@ pub(super) fn checkpointed<T>(
 
 extern "C" fn run(context: *const c_void) -> bool {
     // SAFETY: a context of `checkpointed`, which the caller holds.
-    let again = unsafe { &*context.cast::<Again>() };
+    let again = unsafe { &*context.cast::<RunAgain>() };
     let Err(problem) = again() else { return true };
     let problem = CString::new(problem.to_string()).unwrap_or_default();
     // SAFETY: a string that ends with a zero, which is copied.
@@ -54,5 +54,5 @@ extern "C" fn run(context: *const c_void) -> bool {
 
 extern "C" fn free(context: *mut c_void) {
     // SAFETY: made by `checkpointed`, freed once.
-    drop(unsafe { Box::from_raw(context.cast::<Again>()) });
+    drop(unsafe { Box::from_raw(context.cast::<RunAgain>()) });
 }

@@ -5,11 +5,11 @@
 
 use super::driver::Driver;
 use super::gpu::look;
-use super::library::Library;
+use super::library::CudaLibrary;
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::Setting;
-use perf4sight_step::protocol::Gpu;
+use perf4sight_machine::MachineProperties;
+use perf4sight_step::protocol::GpuInfo;
 use std::env;
 use std::fmt::Display;
 use std::path::Path;
@@ -17,9 +17,9 @@ use std::path::Path;
 /// libtorch's CUDA half, loaded, and the GPUs that it can use.
 pub(super) struct Cuda {
     /// By their number.
-    pub gpus: Vec<Gpu>,
+    pub gpus: Vec<GpuInfo>,
     /// The software on which measurements on any of them depend.
-    pub software: Setting,
+    pub software: MachineProperties,
 }
 
 impl Cuda {
@@ -29,7 +29,7 @@ impl Cuda {
     /// Library, driver or GPU are missing or do not fit; with the remedy.
     pub fn load(configured: Option<&Path>) -> Result<Self> {
         forget_unrecorded();
-        let library = Library::find(configured)?;
+        let library = CudaLibrary::find(configured)?;
         let driver = Driver::open()?;
         let gpus = driver.gpus()?;
         load(&library)?;
@@ -59,7 +59,7 @@ fn check(driver: (i64, i64), needed: (i64, i64), libtorch: &str) -> Result<()> {
         .help(format!("update the NVIDIA driver, or install the build of the same PyTorch for CUDA {}", driver.0)))
 }
 
-fn unusable(library: &Library, why: impl Display) -> Error {
+fn unusable(library: &CudaLibrary, why: impl Display) -> Error {
     Error::device(format!("libtorch {} was loaded, but it cannot use the GPU: {why}", library.version))
         .file(&library.file)
         .help("python3 -c 'import torch; torch.cuda.init()' with the same PyTorch must work; if it does not, install it again")
@@ -83,7 +83,7 @@ fn forget_unrecorded() {
 }
 
 /// Loads the library with its names visible to the CPU half, and keeps it for the life of the process.
-fn load(library: &Library) -> Result<()> {
+fn load(library: &CudaLibrary) -> Result<()> {
     // A name without a folder would be looked for elsewhere.
     let file = std::path::absolute(&library.file).unwrap_or_else(|_| library.file.clone());
     // SAFETY: loading runs only libtorch's own registration; its version was checked, and it shares the libraries of

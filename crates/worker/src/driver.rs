@@ -5,7 +5,7 @@
 
 use libloading::Library;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_step::protocol::Gpu;
+use perf4sight_step::protocol::GpuInfo;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
 /// The driver's library. It comes with the kernel module, never with PyTorch.
@@ -67,13 +67,13 @@ impl Driver {
     ///
     /// # Errors
     /// In the driver's words.
-    pub fn gpus(&self) -> Result<Vec<Gpu>> {
+    pub fn gpus(&self) -> Result<Vec<GpuInfo>> {
         let mut count = 0;
         self.call("cuDeviceGetCount", |function: extern "C" fn(&mut c_int) -> c_int| function(&mut count))?;
         (0..count).map(|index| self.gpu(index)).collect()
     }
 
-    fn gpu(&self, index: c_int) -> Result<Gpu> {
+    fn gpu(&self, index: c_int) -> Result<GpuInfo> {
         let (mut device, mut memory, mut integrated, mut capability) = (0, 0usize, 0, 0);
         type Get = extern "C" fn(&mut c_int, c_int) -> c_int;
         self.call("cuDeviceGet", |function: Get| function(&mut device, index))?;
@@ -82,7 +82,7 @@ impl Driver {
         type Attribute = extern "C" fn(&mut c_int, c_int, c_int) -> c_int;
         self.call("cuDeviceGetAttribute", |function: Attribute| function(&mut integrated, INTEGRATED, device))?;
         self.call("cuDeviceGetAttribute", |function: Attribute| function(&mut capability, CAPABILITY, device))?;
-        Ok(Gpu {
+        Ok(GpuInfo {
             name: self.text("cuDeviceGetName", device)?,
             memory: memory as u64,
             unified: integrated != 0,
@@ -113,7 +113,7 @@ impl Driver {
     }
 
     fn refused(&self, name: &str, code: c_int) -> Error {
-        let error = Error::device(format!("the NVIDIA driver refuses ({name}): {}", self.words(code)));
+        let error = Error::device(format!("the NVIDIA driver refuses ({name}): {}", self.error_text(code)));
         match REMEDIES.iter().find(|(known, _)| *known == code) {
             Some((_, remedy)) => error.help(*remedy),
             None => error.help("run nvidia-smi: it must list the GPU before anything can be measured on it"),
@@ -121,7 +121,7 @@ impl Driver {
     }
 
     /// The driver's own name of a failure.
-    fn words(&self, code: c_int) -> String {
+    fn error_text(&self, code: c_int) -> String {
         let mut words: *const c_char = std::ptr::null();
         type Name = extern "C" fn(c_int, &mut *const c_char) -> c_int;
         // SAFETY: as in `call`; the driver answers with a string of static lifetime, or leaves null.

@@ -2,9 +2,9 @@
 
 use super::autocast::casting;
 use super::checkpoint::checkpointed;
-use super::ops::{Call, kind_of_number};
+use super::ops::{NodeRun, kind_of_number};
 use super::weights::WeightStore;
-use perf4sight_network::{Network, Node, NodeId, Segment};
+use perf4sight_network::{CheckpointSegment, Network, Node, NodeId};
 use perf4sight_step::workload::Step;
 use std::ops::Range;
 use std::rc::Rc;
@@ -13,13 +13,13 @@ use tch::{Device, TchError, Tensor};
 /// A network that libtorch can run.
 pub(super) struct Executable {
     /// The parts that backward may run again.
-    parts: Rc<Parts>,
+    parts: Rc<ExecutableParts>,
     /// The segments that backward runs again, in the order they run.
-    segments: Vec<Segment>,
+    segments: Vec<CheckpointSegment>,
     device: Device,
 }
 
-struct Parts {
+struct ExecutableParts {
     network: Network,
     weights: WeightStore,
     step: Step,
@@ -29,7 +29,7 @@ struct Parts {
 }
 
 /// The results that somebody still reads, on the way through the nodes.
-struct Results {
+struct NodeResults {
     results: Vec<Option<Tensor>>,
     left: Vec<usize>,
     samples: i64,
@@ -38,10 +38,10 @@ struct Results {
 impl Executable {
     /// The network with fresh weights on a device, in training or in evaluation mode, cut after some of its nodes.
     pub fn new(network: &Network, step: Step, cuts: &[NodeId], device: Device) -> Result<Self, TchError> {
-        let uses = network.uses();
-        let weights = WeightStore::new(network, kind_of_number(step.precision.held()), device)?;
+        let uses = network.use_counts();
+        let weights = WeightStore::new(network, kind_of_number(step.precision.held_format()), device)?;
         let (segments, in_place) = (network.segments(cuts), network.in_place());
-        let parts = Rc::new(Parts { network: network.clone(), weights, step, in_place, uses });
+        let parts = Rc::new(ExecutableParts { network: network.clone(), weights, step, in_place, uses });
         Ok(Executable { parts, segments, device })
     }
 
@@ -63,11 +63,11 @@ impl Executable {
     ) -> Result<Vec<Tensor>, TchError> {
         let parts = &self.parts;
         let inputs = parts.network.inputs().map(|(id, _, _)| id).zip(batch.iter().map(Tensor::shallow_clone));
-        let mut results = Results::new(parts, inputs, batch.first().map_or(1, |first| first.size()[0]));
+        let mut results = NodeResults::new(parts, inputs, batch.first().map_or(1, |first| first.size()[0]));
         batch.iter().try_for_each(&mut ran)?;
         let mut done = batch.len();
         for segment in &self.segments {
-            let again = self.again(segment, &results);
+            let again = self.run_again(segment, &results);
             checkpointed(self.device, again, || parts.run(segment.nodes.clone(), &mut results, &mut ran))?;
             done = segment.nodes.end;
         }
@@ -77,24 +77,28 @@ impl Executable {
 
     /// A closure that runs a segment once more and holds its inputs; it opens an autocast of its own, because the
     /// forward's is over by then.
-    fn again(&self, segment: &Segment, results: &Results) -> impl Fn() -> Result<(), TchError> + use<> {
+    fn run_again(
+        &self,
+        segment: &CheckpointSegment,
+        results: &NodeResults,
+    ) -> impl Fn() -> Result<(), TchError> + use<> {
         let (parts, nodes, samples) = (Rc::clone(&self.parts), segment.nodes.clone(), results.samples);
         let (precision, device) = (parts.step.precision, self.device);
         let held: Vec<(NodeId, Tensor)> = segment.reads.iter().map(|id| (*id, results.look(*id))).collect();
         move || {
             let held = held.iter().map(|(id, tensor)| (*id, tensor.shallow_clone()));
-            let mut results = Results::new(&parts, held, samples);
+            let mut results = NodeResults::new(&parts, held, samples);
             casting(precision, device, || parts.run(nodes.clone(), &mut results, &mut |_: &Tensor| Ok(())))
         }
     }
 }
 
-impl Parts {
+impl ExecutableParts {
     /// Runs nodes in a row on the results before them.
     fn run(
         &self,
         nodes: Range<usize>,
-        results: &mut Results,
+        results: &mut NodeResults,
         ran: &mut impl FnMut(&Tensor) -> Result<(), TchError>,
     ) -> Result<(), TchError> {
         for (id, node) in self.network.iter().skip(nodes.start).take(nodes.len()) {
@@ -107,18 +111,18 @@ impl Parts {
     }
 
     fn run_node(&self, id: NodeId, node: &Node, inputs: Vec<Tensor>, samples: i64) -> Result<Tensor, TchError> {
-        let (weights, in_place) = (self.weights.of(id, node), self.in_place[id.index()]);
-        let (held, training) = (self.step.precision.held(), self.network.works_as_in_training(node, self.step));
-        Call { node, weights, inputs, samples, held, training, in_place }.run()
+        let (weights, in_place) = (self.weights.weights_of(id, node), self.in_place[id.index()]);
+        let (held, training) = (self.step.precision.held_format(), self.network.works_as_in_training(node, self.step));
+        NodeRun { node, weights, inputs, samples, held, training, in_place }.run()
     }
 }
 
-impl Results {
+impl NodeResults {
     /// Starts with existing results, for that many samples.
-    fn new(parts: &Parts, given: impl Iterator<Item = (NodeId, Tensor)>, samples: i64) -> Self {
+    fn new(parts: &ExecutableParts, given: impl Iterator<Item = (NodeId, Tensor)>, samples: i64) -> Self {
         let mut results: Vec<Option<Tensor>> = parts.uses.iter().map(|_| None).collect();
         given.for_each(|(id, tensor)| results[id.index()] = Some(tensor));
-        Results { results, left: parts.uses.clone(), samples }
+        NodeResults { results, left: parts.uses.clone(), samples }
     }
 
     /// Gives a result to one of its readers, and drops it with the last.
@@ -145,8 +149,9 @@ mod tests {
     use perf4sight_network::zoo;
     use perf4sight_network::zoo::Dataset;
     use perf4sight_network::{
-        Activation, Affine, ArgMax, Beyond, Binary, Cell, Conv, ConvTranspose, Fill, Fold, Gradient, GridSample,
-        Interpolation, Linear, NetworkBuilder, Op, Pick, Recurrent, Reduction, Shape, TopK, Volume, Window,
+        Activation, Affine, ArgMax, BinaryFunction, Conv, ConvTranspose, Fold, GradientFlow, GridSample, Interpolation,
+        Linear, NetworkBuilder, Op, OutsideValues, PaddingFill, PickedElements, Recurrent, RecurrentKind,
+        ReductionKind, Shape, TopK, VolumeWindow, Window,
     };
     use perf4sight_step::workload::Stage;
 
@@ -162,7 +167,7 @@ mod tests {
         Op::Conv(Conv { out_channels, window, groups, bias: true })
     }
 
-    fn grid_sample(interpolation: Interpolation, beyond: Beyond) -> Op {
+    fn grid_sample(interpolation: Interpolation, beyond: OutsideValues) -> Op {
         Op::GridSample(GridSample { interpolation, beyond, corners: false })
     }
 
@@ -203,8 +208,8 @@ mod tests {
     fn every_operation_gives_the_shape_that_was_inferred() {
         let image = [4, 7, 9];
         let activations = Activation::ALL.map(|activation| (Op::Activation(activation), 1));
-        let binaries = Binary::ALL.into_iter().flat_map(|binary| [(Op::Binary(binary), 1), (Op::Binary(binary), 2)]);
-        let reductions = Reduction::ALL.map(|reduction| (Op::Reduce { reduction, axes: vec![0, 2], keep: true }, 1));
+        let binaries = BinaryFunction::ALL.map(Op::Binary).into_iter().flat_map(|op| [(op.clone(), 1), (op, 2)]);
+        let reduced = ReductionKind::ALL.map(|reduction| (Op::Reduce { reduction, axes: vec![0, 2], keep: true }, 1));
         let turned = Conv { out_channels: 6, window: Window::square(3, 2, 1), groups: 2, bias: true };
         let average = |window, count_include_pad| Op::AvgPool { window, count_include_pad };
         let others = [
@@ -230,17 +235,17 @@ mod tests {
             (Op::Resize { image: [5, 12], interpolation: Interpolation::Nearest, corners: false }, 1),
             (Op::Resize { image: [14, 18], interpolation: Interpolation::Linear, corners: true }, 1),
             (Op::Resize { image: [14, 4], interpolation: Interpolation::Cubic, corners: false }, 1),
-            (Op::Pad { sides: vec![[1, 0], [0, 0], [2, 1]], fill: Fill::Zeros }, 1),
-            (Op::Pad { sides: vec![[0, 0], [-1, 1], [2, -3]], fill: Fill::Zeros }, 1),
-            (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Reflect }, 1),
-            (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Edge }, 1),
-            (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Wrap }, 1),
+            (Op::Pad { sides: vec![[1, 0], [0, 0], [2, 1]], fill: PaddingFill::Zeros }, 1),
+            (Op::Pad { sides: vec![[0, 0], [-1, 1], [2, -3]], fill: PaddingFill::Zeros }, 1),
+            (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: PaddingFill::Reflect }, 1),
+            (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: PaddingFill::Edge }, 1),
+            (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: PaddingFill::Wrap }, 1),
             (Op::Every { axis: 1, start: 1, step: 3 }, 1),
-            (Op::Pick(Pick { axis: 2, count: 3, places: vec![8, 0, 8] }), 1),
-            (Op::Pick(Pick { axis: 0, count: 9, places: vec![] }), 1),
+            (Op::Pick(PickedElements { axis: 2, count: 3, places: vec![8, 0, 8] }), 1),
+            (Op::Pick(PickedElements { axis: 0, count: 9, places: vec![] }), 1),
             (Op::Where, 3),
-            (Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, 1),
-            (Op::Reduce { reduction: Reduction::Mean, axes: vec![0], keep: true }, 1),
+            (Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false }, 1),
+            (Op::Reduce { reduction: ReductionKind::Mean, axes: vec![0], keep: true }, 1),
             (Op::Concat { axis: 1 }, 3),
             (Op::Flatten, 1),
             (Op::Reshape(Shape::new([4, 63])), 1),
@@ -255,7 +260,7 @@ mod tests {
             (Op::DropPath { rate: 1.0 }, 1),
             (Op::Attention, 3),
         ];
-        for (op, inputs) in activations.into_iter().chain(binaries).chain(others).chain(reductions) {
+        for (op, inputs) in activations.into_iter().chain(binaries).chain(others).chain(reduced) {
             let network = alone(op, inputs, &image);
             runs_as_inferred(&network);
         }
@@ -265,7 +270,7 @@ mod tests {
 
     #[test]
     fn every_recurrent_layer_gives_the_shape_that_was_inferred() {
-        for cell in Cell::ALL {
+        for cell in RecurrentKind::ALL {
             for (both_ways, bias, last) in [(false, true, true), (true, true, false), (true, false, true)] {
                 let layer = Recurrent { cell, hidden: 5, both_ways, bias, last, batch_first: true };
                 let network = alone(Op::Recurrent(layer), 1, &[7, 3]);
@@ -282,8 +287,8 @@ mod tests {
 
     #[test]
     fn every_operation_on_volumes_gives_the_shape_that_was_inferred() {
-        let volume = Volume { stride: [1, 2, 2], dilation: [2, 1, 1], ..Volume::cube(2, 1, 1) };
-        let even = Volume { dilation: [1; 3], ceil: true, ..volume.clone() };
+        let volume = VolumeWindow { stride: [1, 2, 2], dilation: [2, 1, 1], ..VolumeWindow::cube(2, 1, 1) };
+        let even = VolumeWindow { dilation: [1; 3], ceil: true, ..volume.clone() };
         let volumes = [
             Op::Conv3d(Conv { out_channels: 6, window: volume.clone(), groups: 2, bias: true }),
             Op::MaxPool3d(volume),
@@ -304,9 +309,9 @@ mod tests {
             (Op::TopK(top), 1),
             (Op::TopK(TopK { places: true, ..top }), 1),
             (Op::CumSum { axis: 2 }, 1),
-            (grid_sample(Interpolation::Linear, Beyond::Zeros), 2),
-            (grid_sample(Interpolation::Nearest, Beyond::Edge), 2),
-            (grid_sample(Interpolation::Cubic, Beyond::Reflect), 2),
+            (grid_sample(Interpolation::Linear, OutsideValues::Zeros), 2),
+            (grid_sample(Interpolation::Nearest, OutsideValues::Edge), 2),
+            (grid_sample(Interpolation::Cubic, OutsideValues::Reflect), 2),
         ];
         for (op, inputs) in sampled {
             runs_as_inferred(&alone(op, inputs, &[5, 9, 2]));
@@ -327,7 +332,7 @@ mod tests {
             .unwrap_or_else(|error| panic!("{:?}: {error}", network.nodes()[1].op))
             .remove(0);
         assert_eq!(output.size(), batch(network.output_shape().dims()), "{:?}", network.nodes()[1].op);
-        let flows = network.facts(network.node(network.output())).gradient != Gradient::Ends;
+        let flows = network.facts(network.node(network.output())).gradient != GradientFlow::Ends;
         assert_eq!(output.requires_grad(), flows, "{:?}", network.nodes()[1].op);
         if flows {
             output.sum(tch::Kind::Float).f_backward().unwrap();
@@ -354,7 +359,7 @@ mod tests {
         let token = builder.add("token", Op::Parameter(Shape::new([1, 4])), &[]).unwrap();
         let joined = builder.add("concat", Op::Concat { axis: 0 }, &[token, builder.input()]).unwrap();
         let scale = builder.add("scale", Op::Parameter(Shape::new([1, 4])), &[]).unwrap();
-        let scaled = builder.add("product", Op::Binary(Binary::Mul), &[joined, scale]).unwrap();
+        let scaled = builder.add("product", Op::Binary(BinaryFunction::Mul), &[joined, scale]).unwrap();
         runs_as_inferred(&builder.finish(scaled));
     }
 

@@ -1,10 +1,10 @@
 //! Where the time of one step went: a stopwatch with a lap for every operation and pass.
 
-use super::clock::{Clock, Mark};
+use super::clock::{ClockMark, StepClock};
 use perf4sight_network::{Network, Op};
 use perf4sight_step::protocol::LayerTime;
 use perf4sight_step::sampling::LapSummary;
-use perf4sight_step::workload::Pass;
+use perf4sight_step::workload::StepPart;
 use std::time::Duration;
 use tch::TchError;
 
@@ -12,20 +12,20 @@ use tch::TchError;
 ///
 /// In order: forward of every node, backward of every node, loss, zero_grad, optimizer.
 pub(super) struct Stopwatch {
-    clock: Clock,
+    clock: StepClock,
     nodes: usize,
     ran: usize,
-    began: Mark,
+    began: ClockMark,
     /// The lap and the moment of its end; on a GPU the durations are known only when it has passed the events.
-    ended: Vec<(usize, Mark)>,
+    ended: Vec<(usize, ClockMark)>,
 }
 
 /// The laps after those of the nodes.
-const OTHERS: [Pass; 3] = [Pass::Loss, Pass::ZeroGrad, Pass::Optimizer];
+const OTHERS: [StepPart; 3] = [StepPart::Loss, StepPart::ZeroGrad, StepPart::Optimizer];
 
 impl Stopwatch {
     /// Starts with no time spent, for a network of that many nodes.
-    pub fn new(nodes: usize, clock: Clock) -> Result<Self, TchError> {
+    pub fn new(nodes: usize, clock: StepClock) -> Result<Self, TchError> {
         let ended = Vec::with_capacity(2 * (nodes + OTHERS.len()));
         Ok(Stopwatch { clock, nodes, ran: 0, began: clock.now()?, ended })
     }
@@ -79,13 +79,13 @@ impl Stopwatch {
 
 /// Summarised laps by the names of their nodes. The input is no operation, and laps of zero time did not run: inference
 /// has no backward.
-pub(super) fn named(network: &Network, laps: &[LapSummary]) -> Vec<LayerTime> {
+pub(super) fn lap_times(network: &Network, laps: &[LapSummary]) -> Vec<LayerTime> {
     let ran = |node: usize| !matches!(network.nodes()[node].op, Op::Input(_));
     let nodes = network.nodes().len();
     let lap = |(index, lap): (usize, &LapSummary)| {
         let (node, pass) = match index / nodes {
-            0 => (Some(index), Pass::Forward),
-            1 => (Some(index - nodes), Pass::Backward),
+            0 => (Some(index), StepPart::Forward),
+            1 => (Some(index - nodes), StepPart::Backward),
             _ => (None, OTHERS[index - 2 * nodes]),
         };
         let kept = node.is_none_or(ran) && lap.milliseconds > 0.0;

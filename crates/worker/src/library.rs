@@ -22,25 +22,25 @@ const ASK_PYTHON: &str =
 
 /// A CUDA half that fits the CPU half this program is linked with.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Library {
+pub(super) struct CudaLibrary {
     pub file: PathBuf,
     /// Its version, such as `2.11.0+cu130`.
     pub version: String,
 }
 
-impl Library {
+impl CudaLibrary {
     /// Finds it, `configured` being the path that the configuration names.
     ///
     /// # Errors
     /// There is none, or it has another version: both versions, and what to install.
     pub fn find(configured: Option<&Path>) -> Result<Self> {
         match configured.map(Path::to_owned).or_else(|| env::var_os(VARIABLE).map(PathBuf::from)) {
-            Some(path) => Self::at(&path),
-            None => Self::at(&pythons()?),
+            Some(path) => Self::open(&path),
+            None => Self::open(&pythons()?),
         }
     }
 
-    fn at(path: &Path) -> Result<Self> {
+    fn open(path: &Path) -> Result<Self> {
         let here = [path.to_owned(), path.join(NAME), path.join("lib").join(NAME)];
         let file = here.into_iter().find(|file| file.is_file()).ok_or_else(|| {
             Error::device(format!(
@@ -48,27 +48,27 @@ impl Library {
                 if path.exists() { "no CUDA build of libtorch" } else { "no such path" }
             ))
             .file(path)
-            .expected(wanted())
+            .expected(wanted_text())
             .help(remedy())
         })?;
         let version = version(&file)?;
-        match fits(&version) {
-            true => Ok(Library { file, version }),
+        match fits_version(&version) {
+            true => Ok(CudaLibrary { file, version }),
             false => Err(Error::device(format!("this is libtorch {version}, and perf4sight is built for {LIBTORCH}"))
                 .file(&file)
-                .expected(wanted())
+                .expected(wanted_text())
                 .help(remedy())),
         }
     }
 }
 
 /// Releases of one minor version fit each other; between minor versions libtorch's C++ interface changes.
-fn fits(version: &str) -> bool {
+fn fits_version(version: &str) -> bool {
     let minor = |version: &str| version.split('.').take(2).map(str::to_owned).collect::<Vec<_>>();
     minor(version) == minor(LIBTORCH)
 }
 
-fn wanted() -> String {
+fn wanted_text() -> String {
     format!("{NAME} of libtorch {LIBTORCH}, as PyTorch {LIBTORCH} brings it")
 }
 
@@ -82,7 +82,8 @@ fn remedy() -> String {
 /// A package of PyTorch has its version in `version.py`, an archive of libtorch in `build-version`.
 fn version(library: &Path) -> Result<String> {
     let folders = library.ancestors().skip(1).take(2);
-    let said = folders.flat_map(|folder| [folder.join("version.py"), folder.join("build-version")]).find_map(stated);
+    let said =
+        folders.flat_map(|folder| [folder.join("version.py"), folder.join("build-version")]).find_map(stated_version);
     said.ok_or_else(|| {
         Error::device(format!("no file next to this library has its version, and perf4sight is built for {LIBTORCH}"))
             .file(library)
@@ -92,7 +93,7 @@ fn version(library: &Path) -> Result<String> {
 }
 
 /// The version in `__version__ = '2.11.0+cu130'`, or in a file of nothing else.
-fn stated(file: PathBuf) -> Option<String> {
+fn stated_version(file: PathBuf) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("__version__ ="));
     let version = line.unwrap_or(&text).trim().trim_matches(['\'', '"']);
@@ -110,7 +111,7 @@ fn pythons() -> Result<PathBuf> {
     let folder = answer.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     if folder.is_empty() {
         return Err(Error::device(format!("no libtorch for GPUs is named by libtorch_cuda or {VARIABLE}, and {why}"))
-            .expected(wanted())
+            .expected(wanted_text())
             .help(remedy()));
     }
     Ok(folder.into())
@@ -140,8 +141,8 @@ mod tests {
         for (folder, version) in [(&pytorch, "2.11.0+cu130"), (&archive, "2.11.1+cu126")] {
             let file = folder.path().join("lib/libtorch_cuda.so");
             for path in [folder.path(), &folder.path().join("lib"), &file] {
-                let found = Library::find(Some(path)).unwrap();
-                assert_eq!(found, Library { file: file.clone(), version: version.to_owned() });
+                let found = CudaLibrary::find(Some(path)).unwrap();
+                assert_eq!(found, CudaLibrary { file: file.clone(), version: version.to_owned() });
             }
         }
     }
@@ -158,7 +159,7 @@ mod tests {
             (Path::new("/nowhere/torch"), "no such path"),
         ];
         for (path, problem) in cases {
-            let error = Library::find(Some(path)).unwrap_err().to_string();
+            let error = CudaLibrary::find(Some(path)).unwrap_err().to_string();
             assert!(error.contains(problem) && error.contains(path.to_str().unwrap()), "{error}");
             assert!(error.contains("pip install torch==2.11.0"), "{error}");
         }
@@ -166,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_minor_version_decides() {
-        assert!(fits("2.11.0") && fits("2.11.3+cu130"));
-        assert!(!fits("2.1.0") && !fits("2.12.0") && !fits("3.11.0") && !fits("2"));
+        assert!(fits_version("2.11.0") && fits_version("2.11.3+cu130"));
+        assert!(!fits_version("2.1.0") && !fits_version("2.12.0") && !fits_version("3.11.0") && !fits_version("2"));
     }
 }

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     let Arguments { about, cuda } = Arguments::parse();
     let done = match about {
         true => about::report(io::stdout(), cuda.as_ref().map(Option::as_deref)),
-        false => answer::answer(io::stdin().lock(), io::stdout(), cuda.flatten().as_deref()),
+        false => answer::answer_request(io::stdin().lock(), io::stdout(), cuda.flatten().as_deref()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,14 +1,16 @@
 //! One configuration, run and counted.
 
-use super::clock::Clock;
-use super::gpu::Handle;
+use super::clock::StepClock;
+use super::gpu::GpuHandle;
 use super::laps::{self, Stopwatch};
-use super::memory::{GpuMemory, Memory, ProcessMemory};
-use super::step::Step;
-use perf4sight_machine::{Conditions, Moment, gpu, linux};
+use super::memory::{GpuMemory, MemoryCounters, ProcessMemory};
+use super::step::RunnableStep;
+use perf4sight_machine::{Conditions, MachineState, gpu, linux};
 use perf4sight_network::{Network, NodeId};
-use perf4sight_step::protocol::{Gpu, LatencyReading, LayersReading, MemoryReading, Reply, Request, StepTask};
-use perf4sight_step::sampling::{LapSamples, Sample, time_steps, warm_up};
+use perf4sight_step::protocol::{
+    GpuInfo, LatencyReading, LayersReading, MemoryReading, StepTask, WorkerReply, WorkerRequest,
+};
+use perf4sight_step::sampling::{LapSamples, TimedSample, time_steps, warm_up};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tch::{Device, TchError};
@@ -16,8 +18,8 @@ use tch::{Device, TchError};
 /// The device of a network's tensors, the clock of its steps, and the counter of their memory.
 struct Instruments {
     device: Device,
-    clock: Clock,
-    memory: Box<dyn Memory>,
+    clock: StepClock,
+    memory: Box<dyn MemoryCounters>,
 }
 
 #[derive(Default)]
@@ -30,12 +32,12 @@ struct Readings {
 /// Runs the task of a request in this process, which must not have run libtorch before; on a GPU where one is given with its
 /// number; the network is cut behind some of its nodes.
 pub(super) fn measure(
-    request: &Request,
+    request: &WorkerRequest,
     task: &StepTask,
     network: &Network,
     cuts: &[NodeId],
-    gpu: Option<(usize, Gpu)>,
-) -> Reply {
+    gpu: Option<(usize, GpuInfo)>,
+) -> WorkerReply {
     tch::set_num_threads(request.threads as i32);
     tch::set_num_interop_threads(1);
     let bus = gpu.as_ref().map(|(_, gpu)| gpu.bus.clone());
@@ -54,9 +56,11 @@ pub(super) fn measure(
     }
     let conditions = Box::new(Conditions { start, end });
     match outcome {
-        Ok(Readings { latency, memory, layers }) => Reply::Measured { latency, memory, layers, seconds, conditions },
+        Ok(Readings { latency, memory, layers }) => {
+            WorkerReply::Measured { latency, memory, layers, seconds, conditions }
+        }
         Err(_) if instruments.memory.refused() => match instruments.memory.reading() {
-            Ok(memory) => Reply::OutOfMemory { memory, seconds },
+            Ok(memory) => WorkerReply::OutOfMemory { memory, seconds },
             Err(problem) => failed(&problem),
         },
         Err(problem) => failed(&problem),
@@ -64,7 +68,7 @@ pub(super) fn measure(
 }
 
 /// The state of the machine, and of its GPU where it has that address, with other processes on it.
-fn moment(bus: Option<&str>) -> Moment {
+fn moment(bus: Option<&str>) -> MachineState {
     let mut moment = linux::moment(Path::new("/"));
     if let Some(bus) = bus {
         gpu::add(bus, &mut moment);
@@ -74,17 +78,17 @@ fn moment(bus: Option<&str>) -> Moment {
 }
 
 impl Instruments {
-    fn prepare(request: &Request, task: &StepTask, gpu: Option<(usize, Gpu)>) -> Result<Self, TchError> {
+    fn prepare(request: &WorkerRequest, task: &StepTask, gpu: Option<(usize, GpuInfo)>) -> Result<Self, TchError> {
         let Some((index, gpu)) = gpu else {
             // Before memory is counted: libtorch looks for every kind of device it might seed, 34 MiB of code.
             tch::manual_seed(request.seed as i64);
             let memory = Box::new(ProcessMemory::begin(request.mem_limit, task.memory));
-            return Ok(Instruments { device: Device::Cpu, clock: Clock::Processor, memory });
+            return Ok(Instruments { device: Device::Cpu, clock: StepClock::Processor, memory });
         };
-        let handle = Handle::take(index, &gpu, request, task)?;
+        let handle = GpuHandle::take(index, &gpu, request, task)?;
         tch::manual_seed(request.seed as i64);
         let memory = Box::new(GpuMemory::begin(gpu, handle)?);
-        Ok(Instruments { device: Device::Cuda(index), clock: Clock::Gpu(handle), memory })
+        Ok(Instruments { device: Device::Cuda(index), clock: StepClock::Gpu(handle), memory })
     }
 }
 
@@ -96,7 +100,7 @@ fn run(
     instruments: &Instruments,
 ) -> Result<Readings, TchError> {
     let network = &*network.trained_in(task.workload.step.trainable);
-    let mut step = Step::new(network, task.workload, cuts, instruments.device)?;
+    let mut step = RunnableStep::new(network, task.workload, cuts, instruments.device)?;
     // The first step allocates optimizer state, compiles oneDNN's kernels and faults its memory in.
     step.begin()?;
     let mut readings = Readings::default();
@@ -116,7 +120,7 @@ fn run(
 /// Memory is the highest peak of all steps. The published tool averages the peaks of a warm-up, which has no optimizer
 /// state yet, and three steps; the highest peak is the one that has to fit, and it repeats to the byte. The second step
 /// reaches it: from then on steps are alike.
-fn memory(step: &mut Step, instruments: &Instruments) -> Result<MemoryReading, TchError> {
+fn memory(step: &mut RunnableStep, instruments: &Instruments) -> Result<MemoryReading, TchError> {
     step.run()?;
     instruments.clock.settle()?;
     instruments.memory.reading()
@@ -127,11 +131,11 @@ fn time(
     threads: usize,
     task: &StepTask,
     network: &Network,
-    step: &mut Step,
-    clock: Clock,
+    step: &mut RunnableStep,
+    clock: StepClock,
 ) -> Result<(Option<LatencyReading>, Option<LayersReading>), TchError> {
     let mut samples = LapSamples::default();
-    let latency = time_steps(&task.steps, threads, || -> Result<Sample, TchError> {
+    let latency = time_steps(&task.steps, threads, || -> Result<TimedSample, TchError> {
         let plain = clock.time(|| step.run())?;
         if task.layers {
             let (whole, laps) = in_laps(step, network, clock)?;
@@ -143,7 +147,11 @@ fn time(
     Ok((task.latency.then_some(latency), layers))
 }
 
-fn in_laps(step: &mut Step, network: &Network, clock: Clock) -> Result<(Sample, Vec<Duration>), TchError> {
+fn in_laps(
+    step: &mut RunnableStep,
+    network: &Network,
+    clock: StepClock,
+) -> Result<(TimedSample, Vec<Duration>), TchError> {
     let mut watch = None;
     let whole = clock.time(|| {
         let watch = watch.insert(Stopwatch::new(network.nodes().len(), clock)?);
@@ -159,12 +167,12 @@ fn layers(task: &StepTask, network: &Network, samples: LapSamples, plain: &Laten
         step_spread: plain.spread,
         steps,
         disturbed: disturbed || plain.disturbed,
-        times: laps::named(network, &summaries),
+        times: laps::lap_times(network, &summaries),
     }
 }
 
 /// libtorch's message without its C++ stack trace.
-fn failed(problem: &TchError) -> Reply {
+fn failed(problem: &TchError) -> WorkerReply {
     let text = problem.to_string();
-    Reply::Failed { reason: text.split("\nException raised from").next().unwrap_or(&text).trim_end().to_owned() }
+    WorkerReply::Failed { reason: text.split("\nException raised from").next().unwrap_or(&text).trim_end().to_owned() }
 }

@@ -1,16 +1,16 @@
 //! Who counts the memory of a step: our allocator and the kernel on a processor, libtorch's allocator and the driver on a GPU.
 
 use super::allocator;
-use super::gpu::{Counters, Handle};
-use super::process::{self, Idle};
+use super::gpu::{GpuCounters, GpuHandle};
+use super::process::{self, IdleMemory};
 use perf4sight_machine::description::counter;
 use perf4sight_machine::gpu;
-use perf4sight_step::protocol::{Gpu, MemoryReading};
+use perf4sight_step::protocol::{GpuInfo, MemoryReading};
 use std::path::Path;
 use tch::{Device, Kind, TchError, Tensor};
 
 /// The counters of a measurement, started before its first tensor.
-pub(super) trait Memory {
+pub(super) trait MemoryCounters {
     /// The counters by now.
     fn reading(&self) -> Result<MemoryReading, TchError>;
 
@@ -25,20 +25,20 @@ pub(super) trait Memory {
 }
 
 /// Main memory, of a step on the processor.
-pub(super) struct ProcessMemory(Idle);
+pub(super) struct ProcessMemory(IdleMemory);
 
 impl ProcessMemory {
     /// Installs the counting allocator for all tensors, with a cap of `limit` bytes. Large blocks are mapped where
     /// memory is `counted`.
     pub fn begin(limit: Option<u64>, counted: bool) -> Self {
         allocator::install(limit);
-        let idle = Idle::take();
+        let idle = IdleMemory::take();
         allocator::map_large(counted);
         ProcessMemory(idle)
     }
 }
 
-impl Memory for ProcessMemory {
+impl MemoryCounters for ProcessMemory {
     fn reading(&self) -> Result<MemoryReading, TchError> {
         Ok(self.0.reading(allocator::peak()))
     }
@@ -60,8 +60,8 @@ impl Memory for ProcessMemory {
 
 /// The memory of a GPU: its own, or main memory where the board has only one.
 pub(super) struct GpuMemory {
-    gpu: Gpu,
-    handle: Handle,
+    gpu: GpuInfo,
+    handle: GpuHandle,
     used: u64,
     available: u64,
     free: u64,
@@ -69,7 +69,7 @@ pub(super) struct GpuMemory {
 
 impl GpuMemory {
     /// Starts counting on a GPU that is ready: its context and libraries, which take some hundred MiB, are loaded.
-    pub fn begin(gpu: Gpu, handle: Handle) -> Result<Self, TchError> {
+    pub fn begin(gpu: GpuInfo, handle: GpuHandle) -> Result<Self, TchError> {
         drop(Tensor::f_zeros([1], (Kind::Float, Device::Cuda(handle.index())))?);
         handle.settle()?;
         handle.forget()?;
@@ -77,21 +77,21 @@ impl GpuMemory {
             true => (kernel("MemAvailable"), kernel("MemFree")),
             false => handle.memory().map(|(free, _)| (free, free))?,
         };
-        let used = used(&gpu, handle)?;
+        let used = used_memory(&gpu, handle)?;
         Ok(GpuMemory { gpu, handle, used, available, free })
     }
 }
 
-impl Memory for GpuMemory {
+impl MemoryCounters for GpuMemory {
     fn reading(&self) -> Result<MemoryReading, TchError> {
-        let Counters { allocated, reserved, reserved_now, retries, refusals } = self.handle.count()?;
+        let GpuCounters { allocated, reserved, reserved_now, retries, refusals } = self.handle.count()?;
         // Memory that the allocator held at its peak and has freed since, to serve a request that would otherwise have
         // been refused.
         let given_back = reserved.saturating_sub(reserved_now);
         Ok(MemoryReading {
             allocated,
             reserved,
-            used: (used(&self.gpu, self.handle)? + given_back).saturating_sub(self.used),
+            used: (used_memory(&self.gpu, self.handle)? + given_back).saturating_sub(self.used),
             available: self.available,
             free: self.free,
             heap: None,
@@ -114,13 +114,13 @@ impl Memory for GpuMemory {
 }
 
 /// Memory in use, by all processes.
-fn used(gpu: &Gpu, handle: Handle) -> Result<u64, TchError> {
+fn used_memory(gpu: &GpuInfo, handle: GpuHandle) -> Result<u64, TchError> {
     if gpu.unified {
         // The published profiler's formula; NVML does not report it.
         let [total, left @ ..] = ["MemTotal", "MemFree", "Buffers", "Cached"].map(kernel);
         return Ok(total.saturating_sub(left.iter().sum()));
     }
-    match gpu::used(&gpu.bus) {
+    match gpu::used_memory(&gpu.bus) {
         Some(used) => Ok(used.0),
         None => handle.memory().map(|(free, total)| total - free),
     }

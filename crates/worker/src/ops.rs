@@ -2,10 +2,10 @@
 
 use super::weights::{Weights, sizes};
 use perf4sight_network::{
-    Activation, Binary, Cell, Conv, ConvTranspose, Element, Embedding, Fill, Interpolation, Node, Op, Pick, Recurrent,
-    Reduction, Shape, Volume, Window,
+    Activation, BinaryFunction, Conv, ConvTranspose, ElementKind, Embedding, Interpolation, Node, Op, PaddingFill,
+    PickedElements, Recurrent, RecurrentKind, ReductionKind, Shape, VolumeWindow, Window,
 };
-use perf4sight_step::workload::Number;
+use perf4sight_step::workload::NumberFormat;
 use tch::{Kind, TchError, Tensor};
 
 /// Momentum of a batch-norm's running statistics and its epsilon; PyTorch's defaults, and those of the published networks.
@@ -13,20 +13,20 @@ const RUNNING_MOMENTUM: f64 = 0.1;
 const EPSILON: f64 = 1e-5;
 
 /// Runs one node on its inputs.
-pub(super) struct Call<'a> {
+pub(super) struct NodeRun<'a> {
     pub node: &'a Node,
     pub weights: Option<&'a Weights>,
     pub inputs: Vec<Tensor>,
     pub samples: i64,
     /// The format of weights and data.
-    pub held: Number,
+    pub held: NumberFormat,
     /// Batch statistics and dropout as in training.
     pub training: bool,
     /// Whether the result may overwrite the input.
     pub in_place: bool,
 }
 
-impl Call<'_> {
+impl NodeRun<'_> {
     /// A stored table, or one that is computed anew from fewer trained numbers.
     fn table(&self, shape: &Shape) -> Result<Tensor, TchError> {
         let weight = &self.weights()?.weight;
@@ -76,17 +76,17 @@ impl Call<'_> {
             Op::Every { axis, start, step } => {
                 self.inputs[0].f_slice(behind_batch(*axis), *start as i64, None, *step as i64)
             }
-            Op::Pick(pick) => self.picked(pick),
+            Op::Pick(pick) => self.pick_elements(pick),
             Op::Pad { sides, fill } => self.surrounded(sides, *fill),
             Op::Expand(shape) => self.inputs[0].f_expand(self.sized(shape), false),
             Op::Where => self.chosen(),
             Op::Resize { image, interpolation, corners } => self.resized(*image, *interpolation, *corners),
             Op::MatMul => self.inputs[0].f_matmul(&self.inputs[1]),
-            Op::Attention => self.attended(),
+            Op::Attention => self.attention(),
             Op::Softmax { axis } => self.inputs[0].f_softmax(behind_batch(*axis), None),
             Op::Dropout { rate } => self.inputs[0].f_dropout(f64::from(*rate), self.training),
             Op::DropPath { rate } => self.dropped(f64::from(*rate)),
-            Op::Recurrent(layer) => self.remembered(layer),
+            Op::Recurrent(layer) => self.recurrent(layer),
             Op::Unknown(_) => Err(TchError::Shape(format!("{} cannot run", self.node.op.kind()))),
         }
     }
@@ -128,7 +128,7 @@ impl Call<'_> {
         input.f_conv2d(weight, bias, sizes(stride), padding, sizes(dilation), conv.groups as i64)
     }
 
-    fn conv_3d(&self, conv: &Conv<Volume>) -> Result<Tensor, TchError> {
+    fn conv_3d(&self, conv: &Conv<VolumeWindow>) -> Result<Tensor, TchError> {
         let (weight, bias) = (&self.weights()?.weight, self.bias(conv.bias)?);
         let [stride, padding, dilation] =
             [conv.window.stride, conv.window.padding, conv.window.dilation].map(|three| sizes(&three));
@@ -152,36 +152,36 @@ impl Call<'_> {
     }
 
     /// PyTorch's own layer, which begins with zeros.
-    fn remembered(&self, layer: &Recurrent) -> Result<Tensor, TchError> {
+    fn recurrent(&self, layer: &Recurrent) -> Result<Tensor, TchError> {
         let (input, weights) = (&self.inputs[0], &self.weights()?.of_directions);
         let (directions, hidden) = (layer.directions() as i64, layer.hidden as i64);
         let zeros = Tensor::f_zeros([directions, self.samples, hidden], (input.kind(), input.device()))?;
         let (bias, training, both) = (layer.bias, self.training, layer.both_ways);
         let (steps, last) = match layer.cell {
-            Cell::Lstm => {
+            RecurrentKind::Lstm => {
                 let states = [&zeros, &zeros];
                 let weights: Vec<&Tensor> = weights.iter().collect();
                 let (steps, last, _) = input.f_lstm(&states, &weights, bias, 1, 0.0, training, both, true)?;
                 (steps, last)
             }
-            Cell::Gru => input.f_gru(&zeros, weights, bias, 1, 0.0, training, both, true)?,
-            Cell::Tanh => input.f_rnn_tanh(&zeros, weights, bias, 1, 0.0, training, both, true)?,
-            Cell::Relu => input.f_rnn_relu(&zeros, weights, bias, 1, 0.0, training, both, true)?,
+            RecurrentKind::Gru => input.f_gru(&zeros, weights, bias, 1, 0.0, training, both, true)?,
+            RecurrentKind::Tanh => input.f_rnn_tanh(&zeros, weights, bias, 1, 0.0, training, both, true)?,
+            RecurrentKind::Relu => input.f_rnn_relu(&zeros, weights, bias, 1, 0.0, training, both, true)?,
         };
         if layer.last { last.f_transpose(0, 1) } else { steps.f_reshape(self.sized(&self.node.shape)) }
     }
 
-    fn reduced(&self, reduction: Reduction, axes: &[i64], keep: bool) -> Result<Tensor, TchError> {
+    fn reduced(&self, reduction: ReductionKind, axes: &[i64], keep: bool) -> Result<Tensor, TchError> {
         let input = &self.inputs[0];
         match reduction {
-            Reduction::Mean => input.f_mean_dim(axes, keep, None),
-            Reduction::Sum => input.f_sum_dim_intlist(axes, keep, None),
-            Reduction::Max => input.f_amax(axes, keep),
-            Reduction::Min => input.f_amin(axes, keep),
-            Reduction::L1 => input.f_norm_scalaropt_dim(1, axes, keep),
-            Reduction::L2 => input.f_norm_scalaropt_dim(2, axes, keep),
-            Reduction::LogSumExp => input.f_logsumexp(axes, keep),
-            Reduction::Product => {
+            ReductionKind::Mean => input.f_mean_dim(axes, keep, None),
+            ReductionKind::Sum => input.f_sum_dim_intlist(axes, keep, None),
+            ReductionKind::Max => input.f_amax(axes, keep),
+            ReductionKind::Min => input.f_amin(axes, keep),
+            ReductionKind::L1 => input.f_norm_scalaropt_dim(1, axes, keep),
+            ReductionKind::L2 => input.f_norm_scalaropt_dim(2, axes, keep),
+            ReductionKind::LogSumExp => input.f_logsumexp(axes, keep),
+            ReductionKind::Product => {
                 let mut last_first = axes.to_vec();
                 last_first.sort_unstable_by(|a, b| b.cmp(a));
                 last_first.iter().try_fold(input.shallow_clone(), |input, &axis| input.f_prod_dim_int(axis, keep, None))
@@ -191,7 +191,7 @@ impl Call<'_> {
 
     /// The selected elements do not change the cost; where the file does not list them, the first ones are read over
     /// and over.
-    fn picked(&self, pick: &Pick) -> Result<Tensor, TchError> {
+    fn pick_elements(&self, pick: &PickedElements) -> Result<Tensor, TchError> {
         let input = &self.inputs[0];
         let axis = behind_batch(pick.axis);
         let places: Vec<i64> = match pick.places.as_slice() {
@@ -202,23 +202,23 @@ impl Call<'_> {
     }
 
     /// libtorch names the last axis first.
-    fn surrounded(&self, sides: &[[i64; 2]], fill: Fill) -> Result<Tensor, TchError> {
+    fn surrounded(&self, sides: &[[i64; 2]], fill: PaddingFill) -> Result<Tensor, TchError> {
         let input = &self.inputs[0];
         let first = sides.iter().position(|side| *side != [0, 0]).unwrap_or(0);
         let pads = |from: usize| sides[from..].iter().rev().flatten().copied().collect::<Vec<i64>>();
         let mode = match fill {
-            Fill::Zeros => return input.f_pad(pads(first), "constant", 0.0),
-            Fill::Constant => return input.f_pad(pads(first), "constant", 2.0),
-            Fill::Reflect => "reflect",
-            Fill::Edge => "replicate",
-            Fill::Wrap => "circular",
+            PaddingFill::Zeros => return input.f_pad(pads(first), "constant", 0.0),
+            PaddingFill::Constant => return input.f_pad(pads(first), "constant", 2.0),
+            PaddingFill::Reflect => "reflect",
+            PaddingFill::Edge => "replicate",
+            PaddingFill::Wrap => "circular",
         };
         // These modes work on images, whose last two axes they pad.
         input.f_pad(pads(first.max(1)), mode, None)
     }
 
     /// PyTorch's own choice of a kernel: without numbers to train among the scores the one that never holds all of them.
-    fn attended(&self) -> Result<Tensor, TchError> {
+    fn attention(&self) -> Result<Tensor, TchError> {
         let [query, key, value] = [0, 1, 2].map(|place| &self.inputs[place]);
         let added = self.inputs.get(3);
         Tensor::f_scaled_dot_product_attention(query, key, value, added, 0.0, false, None, false)
@@ -293,13 +293,13 @@ impl Call<'_> {
         input.f_avg_pool2d(sizes(kernel), sizes(stride), padding, window.ceil, count_include_pad, None)
     }
 
-    fn max_pool_3d(&self, window: &Volume) -> Result<Tensor, TchError> {
-        let Volume { kernel, stride, padding, dilation, ceil } = window;
+    fn max_pool_3d(&self, window: &VolumeWindow) -> Result<Tensor, TchError> {
+        let VolumeWindow { kernel, stride, padding, dilation, ceil } = window;
         self.inputs[0].f_max_pool3d(sizes(kernel), sizes(stride), sizes(padding), sizes(dilation), *ceil)
     }
 
-    fn average_pool_3d(&self, window: &Volume, count_include_pad: bool) -> Result<Tensor, TchError> {
-        let Volume { kernel, stride, padding, ceil, .. } = window;
+    fn average_pool_3d(&self, window: &VolumeWindow, count_include_pad: bool) -> Result<Tensor, TchError> {
+        let VolumeWindow { kernel, stride, padding, ceil, .. } = window;
         self.inputs[0].f_avg_pool3d(sizes(kernel), sizes(stride), sizes(padding), *ceil, count_include_pad, None)
     }
 
@@ -360,28 +360,28 @@ impl Call<'_> {
         }
     }
 
-    fn binary(&self, binary: Binary) -> Result<Tensor, TchError> {
+    fn binary(&self, binary: BinaryFunction) -> Result<Tensor, TchError> {
         let [a, b] = self.inputs.as_slice() else { return self.with_constant(binary) };
         let rank = a.dim().max(b.dim());
         let (a, b) = (raised(&self.number(a, b)?, rank)?, raised(&self.number(b, a)?, rank)?);
         match binary {
-            Binary::Add => a.f_add(&b),
-            Binary::Sub => a.f_sub(&b),
-            Binary::Mul => a.f_mul(&b),
-            Binary::Div => a.f_div(&b),
-            Binary::Pow => a.f_pow(&b),
-            Binary::Max => a.f_maximum(&b),
-            Binary::Min => a.f_minimum(&b),
-            Binary::Mod => a.f_fmod_tensor(&b),
-            Binary::Equal => a.f_eq_tensor(&b),
-            Binary::Less => a.f_lt_tensor(&b),
-            Binary::LessOrEqual => a.f_le_tensor(&b),
-            Binary::Greater => a.f_gt_tensor(&b),
-            Binary::GreaterOrEqual => a.f_ge_tensor(&b),
-            Binary::And => a.f_logical_and(&b),
-            Binary::Or => a.f_logical_or(&b),
-            Binary::Xor => a.f_logical_xor(&b),
-            Binary::PRelu => a.f_internal_prelu_kernel(&b.f_to_kind(a.kind())?),
+            BinaryFunction::Add => a.f_add(&b),
+            BinaryFunction::Sub => a.f_sub(&b),
+            BinaryFunction::Mul => a.f_mul(&b),
+            BinaryFunction::Div => a.f_div(&b),
+            BinaryFunction::Pow => a.f_pow(&b),
+            BinaryFunction::Max => a.f_maximum(&b),
+            BinaryFunction::Min => a.f_minimum(&b),
+            BinaryFunction::Mod => a.f_fmod_tensor(&b),
+            BinaryFunction::Equal => a.f_eq_tensor(&b),
+            BinaryFunction::Less => a.f_lt_tensor(&b),
+            BinaryFunction::LessOrEqual => a.f_le_tensor(&b),
+            BinaryFunction::Greater => a.f_gt_tensor(&b),
+            BinaryFunction::GreaterOrEqual => a.f_ge_tensor(&b),
+            BinaryFunction::And => a.f_logical_and(&b),
+            BinaryFunction::Or => a.f_logical_or(&b),
+            BinaryFunction::Xor => a.f_logical_xor(&b),
+            BinaryFunction::PRelu => a.f_internal_prelu_kernel(&b.f_to_kind(a.kind())?),
         }
     }
 
@@ -393,46 +393,48 @@ impl Call<'_> {
     }
 
     /// Arithmetic with a constant, which is not part of the graph; the cost is the same whatever its value.
-    fn with_constant(&self, binary: Binary) -> Result<Tensor, TchError> {
+    fn with_constant(&self, binary: BinaryFunction) -> Result<Tensor, TchError> {
         let input = self.number(&self.inputs[0], &self.inputs[0])?;
         let one = || input.f_ones_like();
         match binary {
-            Binary::Add => input.f_add_scalar(1),
-            Binary::Sub => input.f_sub_scalar(1),
-            Binary::Mul => input.f_mul_scalar(1),
-            Binary::Div => input.f_div_scalar(1),
-            Binary::Pow => input.f_pow_tensor_scalar(2),
-            Binary::Max => input.f_clamp_min(1),
-            Binary::Min => input.f_clamp_max(1),
-            Binary::Mod => input.f_fmod(1),
-            Binary::Equal => input.f_eq(1),
-            Binary::Less => input.f_lt(1),
-            Binary::LessOrEqual => input.f_le(1),
-            Binary::Greater => input.f_gt(1),
-            Binary::GreaterOrEqual => input.f_ge(1),
-            Binary::And => input.f_logical_and(&one()?),
-            Binary::Or => input.f_logical_or(&one()?),
-            Binary::Xor => input.f_logical_xor(&one()?),
-            Binary::PRelu => input.f_internal_prelu_kernel(&Tensor::f_ones([1], (input.kind(), input.device()))?),
+            BinaryFunction::Add => input.f_add_scalar(1),
+            BinaryFunction::Sub => input.f_sub_scalar(1),
+            BinaryFunction::Mul => input.f_mul_scalar(1),
+            BinaryFunction::Div => input.f_div_scalar(1),
+            BinaryFunction::Pow => input.f_pow_tensor_scalar(2),
+            BinaryFunction::Max => input.f_clamp_min(1),
+            BinaryFunction::Min => input.f_clamp_max(1),
+            BinaryFunction::Mod => input.f_fmod(1),
+            BinaryFunction::Equal => input.f_eq(1),
+            BinaryFunction::Less => input.f_lt(1),
+            BinaryFunction::LessOrEqual => input.f_le(1),
+            BinaryFunction::Greater => input.f_gt(1),
+            BinaryFunction::GreaterOrEqual => input.f_ge(1),
+            BinaryFunction::And => input.f_logical_and(&one()?),
+            BinaryFunction::Or => input.f_logical_or(&one()?),
+            BinaryFunction::Xor => input.f_logical_xor(&one()?),
+            BinaryFunction::PRelu => {
+                input.f_internal_prelu_kernel(&Tensor::f_ones([1], (input.kind(), input.device()))?)
+            }
         }
     }
 }
 
 /// How libtorch calls elements.
-pub(super) fn kind_of(element: Element, held: Number) -> Kind {
+pub(super) fn kind_of(element: ElementKind, held: NumberFormat) -> Kind {
     match element {
-        Element::Number => kind_of_number(held),
-        Element::Integer => Kind::Int64,
-        Element::Truth => Kind::Bool,
+        ElementKind::Number => kind_of_number(held),
+        ElementKind::Integer => Kind::Int64,
+        ElementKind::Truth => Kind::Bool,
     }
 }
 
 /// Numbers as libtorch names them.
-pub(super) fn kind_of_number(number: Number) -> Kind {
+pub(super) fn kind_of_number(number: NumberFormat) -> Kind {
     match number {
-        Number::Fp32 => Kind::Float,
-        Number::Fp16 => Kind::Half,
-        Number::Bf16 => Kind::BFloat16,
+        NumberFormat::Fp32 => Kind::Float,
+        NumberFormat::Fp16 => Kind::Half,
+        NumberFormat::Bf16 => Kind::BFloat16,
     }
 }
 

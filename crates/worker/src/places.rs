@@ -1,11 +1,11 @@
 //! Operations that look elements up by index, as the libtorch calls that PyTorch would make.
 
-use super::ops::{Call, behind_batch};
+use super::ops::{NodeRun, behind_batch};
 use super::weights::sizes;
-use perf4sight_network::{ArgMax, Beyond, Fold, GridSample, Interpolation, TopK, Window};
+use perf4sight_network::{ArgMax, Fold, GridSample, Interpolation, OutsideValues, TopK, Window};
 use tch::{TchError, Tensor};
 
-impl Call<'_> {
+impl NodeRun<'_> {
     /// A place, as a number where it is one of numbers.
     pub(super) fn extreme(&self, place: &ArgMax) -> Result<Tensor, TchError> {
         let (input, axis) = (&self.inputs[0], Some(behind_batch(place.axis)));
@@ -38,9 +38,9 @@ impl Call<'_> {
             Interpolation::Cubic => 2,
         };
         let beyond = match sample.beyond {
-            Beyond::Zeros => 0,
-            Beyond::Edge => 1,
-            Beyond::Reflect => 2,
+            OutsideValues::Zeros => 0,
+            OutsideValues::Edge => 1,
+            OutsideValues::Reflect => 2,
         };
         self.inputs[0].f_grid_sampler(&self.inputs[1], interpolation, beyond, sample.corners)
     }

@@ -4,27 +4,27 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
 use perf4sight_machine::description;
 use perf4sight_step::protocol::MemoryReading;
-use perf4sight_step::sampling::Load;
+use perf4sight_step::sampling::ProcessorLoad;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The machine and the process before there was a network.
-pub(super) struct Idle {
+pub(super) struct IdleMemory {
     resident: u64,
     available: u64,
     free: u64,
 }
 
-impl Idle {
+impl IdleMemory {
     /// Reads the idle values and resets the peak of the resident set.
     pub fn take() -> Self {
         // Otherwise it would keep the peak of loading libtorch.
         forget_peak();
-        Idle {
-            resident: counted("/proc/self/status", "VmRSS"),
-            available: counted("/proc/meminfo", "MemAvailable"),
-            free: counted("/proc/meminfo", "MemFree"),
+        IdleMemory {
+            resident: read_counter("/proc/self/status", "VmRSS"),
+            available: read_counter("/proc/meminfo", "MemAvailable"),
+            free: read_counter("/proc/meminfo", "MemFree"),
         }
     }
 
@@ -44,7 +44,7 @@ impl Idle {
 
     /// Peak of the resident set above idle, since the last reset.
     pub fn peak(&self) -> u64 {
-        counted("/proc/self/status", "VmHWM").saturating_sub(self.resident)
+        read_counter("/proc/self/status", "VmHWM").saturating_sub(self.resident)
     }
 }
 
@@ -54,14 +54,14 @@ pub(super) fn forget_peak() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
-fn counted(file: &str, name: &str) -> u64 {
+fn read_counter(file: &str, name: &str) -> u64 {
     description::counter(Path::new(file), name).map_or(0, |bytes| bytes.0)
 }
 
 /// Processor time of the process so far.
-pub(super) fn load() -> Load {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Load::default() };
-    Load {
+pub(super) fn load() -> ProcessorLoad {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return ProcessorLoad::default() };
+    ProcessorLoad {
         processor: duration(usage.user_time()) + duration(usage.system_time()),
         preemptions: usage.involuntary_context_switches() as u64,
         waited: waited(),

@@ -4,10 +4,10 @@ use super::autocast::{Scaler, casting};
 use super::executable::Executable;
 use super::laps::Stopwatch;
 use super::ops::{kind_of, kind_of_number};
-use super::tape::Tape;
+use super::tape::AutogradTape;
 use super::weights::sizes;
-use perf4sight_network::{Contents, Input, Network, NodeId};
-use perf4sight_step::workload::{self, Loss, Number, Optimizer, Precision, Stage, Workload, ZeroGrad};
+use perf4sight_network::{InputContents, Network, NetworkInput, NodeId};
+use perf4sight_step::workload::{self, Loss, NumberFormat, Optimizer, Precision, Stage, Workload, ZeroGrad};
 use tch::{COptimizer, Device, Kind, Reduction, TchError, Tensor};
 
 /// The published optimizer: stochastic gradient descent with momentum and weight decay.
@@ -16,15 +16,15 @@ const MOMENTUM: f64 = 0.9;
 const WEIGHT_DECAY: f64 = 5e-4;
 
 /// A step that can be taken again and again, on random data that is already in place.
-pub(super) struct Step {
+pub(super) struct RunnableStep {
     executable: Executable,
     batch: Vec<Tensor>,
-    training: Option<Training>,
+    training: Option<TrainingState>,
     precision: Precision,
     device: Device,
 }
 
-struct Training {
+struct TrainingState {
     loss: Loss,
     /// The targets of results, each with the index of its result.
     targets: Vec<(usize, Tensor)>,
@@ -36,20 +36,20 @@ struct Training {
     scaler: Option<Scaler>,
 }
 
-impl Step {
+impl RunnableStep {
     /// Network, data and optimizer for a workload, on a device; the network is cut after some of its nodes.
     pub fn new(network: &Network, workload: Workload, cuts: &[NodeId], device: Device) -> Result<Self, TchError> {
         let executable = Executable::new(network, workload.step, cuts, device)?;
         let samples = workload.step.accumulate.samples(workload.batch);
         let precision = workload.step.precision;
-        let held = (precision.held(), device);
+        let held = (precision.held_format(), device);
         let inputs = network.inputs().map(|(id, _, input)| filled(network.contents(id), input, samples, held));
         let batch = inputs.collect::<Result<_, _>>()?;
         let training = match workload.step.stage {
-            Stage::Training => Some(Training::new(network, workload, &executable, device)?),
+            Stage::Training => Some(TrainingState::new(network, workload, &executable, device)?),
             Stage::Inference => None,
         };
-        Ok(Step { executable, batch, training, precision, device })
+        Ok(RunnableStep { executable, batch, training, precision, device })
     }
 
     /// The first step that changes the weights, from which on the optimizer holds its state: a scaler begins where gradients may be no numbers, and
@@ -106,7 +106,7 @@ impl Step {
     /// Forward and backward; before the first backward gradients are filled where they are kept.
     fn pass_in_laps(&self, pass: u64, watch: &mut Stopwatch) -> Result<(), TchError> {
         let Some(training) = &self.training else { return Ok(()) };
-        let mut tape = Tape::new();
+        let mut tape = AutogradTape::new();
         let batch = training.batch(&self.batch, pass)?;
         let loss = casting(self.precision, self.device, || {
             let results = self.executable.forward_watched(&batch, |result| {
@@ -141,7 +141,7 @@ impl Step {
     }
 }
 
-impl Training {
+impl TrainingState {
     fn new(network: &Network, workload: Workload, executable: &Executable, device: Device) -> Result<Self, TchError> {
         let Workload { step: workload::Step { optimizer, zero_grad, accumulate, precision, loss, .. }, batch } =
             workload;
@@ -155,14 +155,14 @@ impl Training {
             }
             Loss::MeanSquaredError => {
                 let shape = batch_of(samples, network.node(output).shape.dims());
-                Tensor::f_rand(shape, (kind_of_number(precision.held()), device))
+                Tensor::f_rand(shape, (kind_of_number(precision.held_format()), device))
             }
         };
         let place = |output| network.outputs().iter().position(|other| *other == output);
-        let compared = network.compared().filter_map(|output| Some((place(output)?, output)));
+        let compared = network.loss_results().filter_map(|output| Some((place(output)?, output)));
         let targets = compared.map(|(place, output)| Ok((place, targets(output)?))).collect::<Result<_, TchError>>()?;
         let (scaler, passes) = (Scaler::new(precision, device)?, accumulate.passes());
-        Ok(Training { loss, targets, optimizer, zero_grad, passes, samples: batch, scaler })
+        Ok(TrainingState { loss, targets, optimizer, zero_grad, passes, samples: batch, scaler })
     }
 
     /// The samples of a pass: all are divided evenly, and the first passes have one more where some are left.
@@ -258,13 +258,18 @@ fn created(optimizer: Optimizer) -> Result<COptimizer, TchError> {
     }
 }
 
-fn filled(contents: Contents, input: &Input, batch: u64, (held, device): (Number, Device)) -> Result<Tensor, TchError> {
+fn filled(
+    contents: InputContents,
+    input: &NetworkInput,
+    batch: u64,
+    (held, device): (NumberFormat, Device),
+) -> Result<Tensor, TchError> {
     let size = batch_of(batch, input.shape.dims());
     let kind = kind_of(input.element, held);
     match contents {
-        Contents::Numbers => Tensor::f_rand(size, (kind, device)),
-        Contents::Below(rows) => Tensor::f_randint(rows as i64, size, (kind, device)),
-        Contents::Ones => Tensor::f_ones(size, (kind, device)),
+        InputContents::Numbers => Tensor::f_rand(size, (kind, device)),
+        InputContents::Below(rows) => Tensor::f_randint(rows as i64, size, (kind, device)),
+        InputContents::Ones => Tensor::f_ones(size, (kind, device)),
     }
 }
 
@@ -275,7 +280,7 @@ fn batch_of(batch: u64, dims: &[usize]) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
+    use crate::clock::StepClock;
     use perf4sight_network::zoo;
     use perf4sight_network::zoo::Dataset;
     use perf4sight_network::{Linear, NetworkBuilder, Op, Shape};
@@ -283,7 +288,7 @@ mod tests {
 
     /// The network with dropouts that drop nothing: tests draw from one generator side by side.
     fn without_chance(network: &Network) -> Network {
-        let mut builder = network.begun();
+        let mut builder = network.builder_with_input();
         for node in network.nodes().iter().skip(1) {
             let op = if matches!(node.op, Op::Dropout { .. }) { Op::Dropout { rate: 0.0 } } else { node.op.clone() };
             builder.add(&node.name, op, &node.inputs).unwrap();
@@ -299,7 +304,7 @@ mod tests {
         let first = builder.add(first.0, first.1, &[builder.input()]).unwrap();
         let second = builder.add(second.0, second.1, &[builder.input()]).unwrap();
         let network = builder.finish_with(&[second, first]);
-        let step = Step::new(&network, Workload::published(Stage::Training, 1), &[], Device::Cpu).unwrap();
+        let step = RunnableStep::new(&network, Workload::published(Stage::Training, 1), &[], Device::Cpu).unwrap();
         tch::no_grad(|| step.executable.parameters().for_each(|weight| drop(weight.shallow_clone().fill_(0.5))));
         let results = step.executable.forward(&step.batch).unwrap();
         assert_eq!(results.iter().map(Tensor::size).collect::<Vec<_>>(), [[1, 4], [1, 2]]);
@@ -314,8 +319,11 @@ mod tests {
         // Forks and sums, in-place activations, concatenations, depthwise convolutions, a bias that is broadcast.
         for name in ["resnet18", "mobilenetv2", "squeezenet", "googlenet"] {
             let network = without_chance(&zoo::build(name, Dataset::Cifar10).unwrap());
-            let mut step = Step::new(&network, Workload::published(Stage::Training, 2), &[], Device::Cpu).unwrap();
-            let all = |step: &Step, of: fn(&Tensor) -> Tensor| step.executable.parameters().map(of).collect::<Vec<_>>();
+            let mut step =
+                RunnableStep::new(&network, Workload::published(Stage::Training, 2), &[], Device::Cpu).unwrap();
+            let all = |step: &RunnableStep, of: fn(&Tensor) -> Tensor| {
+                step.executable.parameters().map(of).collect::<Vec<_>>()
+            };
             let weights = all(&step, |weight| weight.detach().copy());
             step.run().unwrap();
             let whole = all(&step, |weight| weight.grad().copy());
@@ -323,7 +331,7 @@ mod tests {
                 let now = step.executable.parameters();
                 now.zip(&weights).for_each(|(weight, then)| weight.shallow_clone().copy_(then));
             });
-            step.run_in_laps(&mut Stopwatch::new(network.nodes().len(), Clock::Processor).unwrap()).unwrap();
+            step.run_in_laps(&mut Stopwatch::new(network.nodes().len(), StepClock::Processor).unwrap()).unwrap();
             for (whole, part) in whole.iter().zip(all(&step, Tensor::grad)) {
                 let apart = f64::try_from((whole - &part).norm()).unwrap();
                 assert!(apart <= 1e-5 * f64::try_from(whole.norm()).unwrap(), "{name}: {apart}");
@@ -338,7 +346,7 @@ mod tests {
             let network = without_chance(&zoo::build(name, Dataset::Cifar10).unwrap());
             let begin = |checkpoint: Checkpoint| {
                 let published = Workload::published(Stage::Training, 2);
-                Step::new(&network, published, &network.cuts(checkpoint), Device::Cpu).unwrap()
+                RunnableStep::new(&network, published, &network.cuts(checkpoint), Device::Cpu).unwrap()
             };
             let mut whole = begin(Checkpoint::None);
             let [mut again, mut in_laps] = [Checkpoint::EveryBlock, Checkpoint::Segments(3)].map(begin);
@@ -347,13 +355,13 @@ mod tests {
                     let pairs = other.executable.parameters().zip(whole.executable.parameters());
                     let pairs = pairs.chain(other.batch.iter().zip(&whole.batch));
                     pairs.for_each(|(other, whole)| other.shallow_clone().copy_(whole));
-                    let targets = |step: &Step| step.training.as_ref().unwrap().targets[0].1.shallow_clone();
+                    let targets = |step: &RunnableStep| step.training.as_ref().unwrap().targets[0].1.shallow_clone();
                     targets(other).copy_(&targets(&whole));
                 }
             });
             whole.run().unwrap();
             again.run().unwrap();
-            in_laps.run_in_laps(&mut Stopwatch::new(network.nodes().len(), Clock::Processor).unwrap()).unwrap();
+            in_laps.run_in_laps(&mut Stopwatch::new(network.nodes().len(), StepClock::Processor).unwrap()).unwrap();
             for other in [again, in_laps] {
                 for (whole, other) in whole.executable.parameters().zip(other.executable.parameters()) {
                     let apart = f64::try_from((whole.grad() - other.grad()).norm()).unwrap();
@@ -370,7 +378,7 @@ mod tests {
         let accumulate = Accumulate::new(4).unwrap();
         let workload =
             Workload { step: workload::Step { accumulate, ..workload::Step::published(Stage::Training) }, batch: 10 };
-        let mut step = Step::new(&network, workload, &[], Device::Cpu).unwrap();
+        let mut step = RunnableStep::new(&network, workload, &[], Device::Cpu).unwrap();
         let samples = |pass| step.training.as_ref().unwrap().batch(&step.batch, pass).unwrap()[0].size()[0];
         assert_eq!([0, 1, 2, 3].map(samples), [3, 3, 2, 2]);
         step.run().unwrap();
@@ -392,7 +400,8 @@ mod tests {
         tch::set_num_threads(1); // tests run side by side, and OpenMP threads that wait for each other spin
         for name in ["vgg11", "resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet", "googlenet"] {
             let network = zoo::build(name, Dataset::Cifar10).unwrap();
-            let mut step = Step::new(&network, Workload::published(Stage::Training, 2), &[], Device::Cpu).unwrap();
+            let mut step =
+                RunnableStep::new(&network, Workload::published(Stage::Training, 2), &[], Device::Cpu).unwrap();
             // Matrices and filters; a batch-norm's zeros can have no gradient and nothing to decay.
             let weights: Vec<Tensor> =
                 step.executable.parameters().filter(|weight| weight.dim() > 1).map(Tensor::shallow_clone).collect();
@@ -408,7 +417,7 @@ mod tests {
         let linear = Op::Linear(Linear { out_features: 2, bias: false });
         let output = builder.add("linear", linear, &[builder.input()]).unwrap();
         let network = builder.finish(output);
-        let mut step = Step::new(&network, Workload::published(Stage::Training, 1), &[], Device::Cpu).unwrap();
+        let mut step = RunnableStep::new(&network, Workload::published(Stage::Training, 1), &[], Device::Cpu).unwrap();
         tch::no_grad(|| {
             drop(step.batch[0].fill_(2.0));
             drop(step.training.as_mut().unwrap().targets[0].1.fill_(0));

@@ -20,16 +20,16 @@ mod functions {
 }
 
 /// The results of one step's operations, in the order they ran, and the gradients on their way back.
-pub(super) struct Tape {
+pub(super) struct AutogradTape {
     tape: *mut c_void,
     /// libtorch's gradient mode and the functions' order are a thread's own.
     _one_thread: PhantomData<*const ()>,
 }
 
-impl Tape {
+impl AutogradTape {
     pub fn new() -> Self {
         // SAFETY: makes an object that only this value points to.
-        Tape { tape: unsafe { functions::p4s_tape_new() }, _one_thread: PhantomData }
+        AutogradTape { tape: unsafe { functions::p4s_tape_new() }, _one_thread: PhantomData }
     }
 
     /// Takes note of the result of the operation that just ran.
@@ -52,7 +52,7 @@ impl Tape {
     }
 }
 
-impl Drop for Tape {
+impl Drop for AutogradTape {
     fn drop(&mut self) {
         // SAFETY: made by `new`, freed once.
         unsafe { functions::p4s_tape_free(self.tape) }

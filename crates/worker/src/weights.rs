@@ -1,6 +1,6 @@
 //! The weights of a network as tensors: shapes from the graph, values seeded and cheap to make.
 
-use perf4sight_network::{Network, Node, NodeId, Op, Recurrent, Spans};
+use perf4sight_network::{Network, Node, NodeId, Op, Recurrent, WeightSpans};
 use tch::{Device, Kind, TchError, Tensor};
 
 /// The tensors that one node keeps between steps.
@@ -24,7 +24,7 @@ impl WeightStore {
     /// Weights for every node on a device. Those that learn ask for gradients in inference too, as those of PyTorch's modules: autocast
     /// keeps its casts of these alone.
     pub fn new(network: &Network, kind: Kind, device: Device) -> Result<Self, TchError> {
-        let maker = Maker((kind, device));
+        let maker = TensorMaker((kind, device));
         let weights = network.nodes().iter().map(|node| match node.shares {
             Some(_) => Ok(None),
             None => maker.weights_of(network, node),
@@ -35,18 +35,18 @@ impl WeightStore {
     }
 
     /// The weights a node uses, its own or those it shares.
-    pub fn of(&self, id: NodeId, node: &Node) -> Option<&Weights> {
+    pub fn weights_of(&self, id: NodeId, node: &Node) -> Option<&Weights> {
         self.0[node.shares.unwrap_or(id).index()].as_ref()
     }
 
     /// The trainable tensors, in the order their nodes run.
     pub fn parameters(&self) -> impl Iterator<Item = &Tensor> {
-        self.0.iter().flatten().flat_map(Weights::learned)
+        self.0.iter().flatten().flat_map(Weights::trained_tensors)
     }
 }
 
 impl Weights {
-    fn learned(&self) -> Vec<&Tensor> {
+    fn trained_tensors(&self) -> Vec<&Tensor> {
         let [weight, bias] = self.learned;
         let plain = self.of_directions.is_empty();
         let of_layer = std::iter::once(&self.weight).chain(&self.bias).zip(self.learned).filter(|_| plain);
@@ -59,9 +59,9 @@ impl Weights {
 
 /// Format and device of new tensors.
 #[derive(Clone, Copy)]
-struct Maker((Kind, Device));
+struct TensorMaker((Kind, Device));
 
-impl Maker {
+impl TensorMaker {
     /// None where there are none, and for unsupported operations, which do not run.
     fn weights_of(self, network: &Network, node: &Node) -> Result<Option<Weights>, TchError> {
         if let Op::Recurrent(layer) = &node.op {
@@ -78,26 +78,28 @@ impl Maker {
             _ => None,
         };
         let (weight, bias) = match (weight.spans, bias) {
-            (Spans::Nothing, _) => return Ok(None),
+            (WeightSpans::Nothing, _) => return Ok(None),
             // For transposed filters PyTorch counts the same axes (nn/init.py).
-            (Spans::Filters { .. } | Spans::Transposed { .. }, bias) => {
+            (WeightSpans::Filters { .. } | WeightSpans::Transposed { .. }, bias) => {
                 let fan_in = size[1..].iter().product::<i64>() as u64;
                 let bias = bias.map(|bias| self.uniform(&bias, fan_in)).transpose()?;
                 (self.uniform(&size, fan_in)?, bias)
             }
             // Scale and shift.
-            (Spans::Result { .. }, Some(bias)) => (Tensor::f_ones(size, self.0)?, Some(Tensor::f_zeros(bias, self.0)?)),
+            (WeightSpans::Result { .. }, Some(bias)) => {
+                (Tensor::f_ones(size, self.0)?, Some(Tensor::f_zeros(bias, self.0)?))
+            }
             // Rows as `nn.Embedding` has them.
-            (Spans::Rows, bias) => {
+            (WeightSpans::Rows, bias) => {
                 let bias = bias.map(|bias| Tensor::f_zeros(bias, self.0)).transpose()?;
                 (Tensor::f_randn(&size, self.0)?, bias)
             }
-            (Spans::Result { .. }, None) => {
+            (WeightSpans::Result { .. }, None) => {
                 let size = node.computed_from().map_or(size, |trained| vec![trained as i64]);
                 (self.uniform(&size, weight.dims.elements())?, None)
             }
         };
-        let learned = network.learned(node);
+        let learned = network.trained_parts(node);
         Ok(Some(Weights { weight, bias, of_directions: Vec::new(), running, learned }))
     }
 
@@ -110,7 +112,13 @@ impl Maker {
             .collect();
         let all = std::iter::repeat_n(&sizes, layer.directions()).flatten();
         let of_directions = all.map(|size| self.uniform(size, layer.hidden as u64)).collect::<Result<_, _>>()?;
-        Ok(Weights { weight: self.zeros(0)?, bias: None, of_directions, running: None, learned: network.learned(node) })
+        Ok(Weights {
+            weight: self.zeros(0)?,
+            bias: None,
+            of_directions,
+            running: None,
+            learned: network.trained_parts(node),
+        })
     }
 
     fn zeros(self, numbers: u64) -> Result<Tensor, TchError> {

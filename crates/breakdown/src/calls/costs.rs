@@ -2,16 +2,16 @@
 
 use crate::breakdown::RankBreakdown;
 use crate::calls::label;
-use crate::calls::stacks::{Frame, Stacks};
-use crate::gpu::device::Work;
+use crate::calls::stacks::{CallStacks, StackFrame};
+use crate::gpu::device::GpuWork;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Trace};
+use perf4sight_traces::{EventCategory, Trace};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 /// The cost of all calls with one name in the iterations that count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cost {
+pub struct CallCost {
     pub name: String,
     /// Self time in nanoseconds: the time as the innermost call.
     pub own: i64,
@@ -24,20 +24,21 @@ pub struct Cost {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkCost {
     pub name: String,
-    pub work: Work,
+    pub work: GpuWork,
     /// Nanoseconds, summed over all streams.
     pub total: i64,
     /// The number of kernels, copies or memsets.
     pub calls: u64,
 }
 
-impl Stacks {
+impl CallStacks {
     /// The costs of one kind of calls, those with the largest self time first.
-    pub fn costs(&self, kind: Category) -> Vec<Cost> {
-        let mut costs: BTreeMap<&str, Cost> = BTreeMap::new();
+    pub fn costs(&self, kind: EventCategory) -> Vec<CallCost> {
+        let mut costs: BTreeMap<&str, CallCost> = BTreeMap::new();
         for frame in self.frames().iter().filter(|frame| frame.kind == kind) {
             let name = self.name(frame);
-            let cost = costs.entry(name).or_insert_with(|| Cost { name: name.to_owned(), own: 0, total: 0, calls: 0 });
+            let cost =
+                costs.entry(name).or_insert_with(|| CallCost { name: name.to_owned(), own: 0, total: 0, calls: 0 });
             cost.own += frame.own;
             cost.calls += frame.calls;
             let callers = std::iter::successors(frame.parent, |at| self.frames()[*at as usize].parent);
@@ -46,7 +47,7 @@ impl Stacks {
                 cost.total += frame.total;
             }
         }
-        let mut costs: Vec<Cost> = costs.into_values().collect();
+        let mut costs: Vec<CallCost> = costs.into_values().collect();
         costs.sort_by_key(|cost| Reverse((cost.own, cost.total)));
         costs
     }
@@ -78,13 +79,13 @@ fn is_of_library(file: &str) -> bool {
     LIBRARIES.iter().any(|part| file.contains(part)) || PACKAGES.contains(&module) || is_standard()
 }
 
-impl Stacks {
+impl CallStacks {
     /// The innermost function of the script that takes more than a share of the time, with its nanoseconds including
     /// callees.
     pub fn dominant_function(&self, share: f64) -> Option<(&str, i64)> {
-        let is_own = |frame: &&Frame| {
+        let is_own = |frame: &&StackFrame| {
             let place = self.name(frame).split_once("): ").and_then(|(place, _)| place.rsplit_once('('));
-            frame.kind == Category::Python && place.is_some_and(|(file, _)| !is_of_library(file))
+            frame.kind == EventCategory::Python && place.is_some_and(|(file, _)| !is_of_library(file))
         };
         // Of two functions that take more than half each, one calls the other, and the callee comes later in the list.
         let largest =
@@ -98,10 +99,10 @@ const NAMES: usize = 10_000;
 
 /// The work of a rank's accelerators in the iterations that count, the longest first.
 pub fn work_costs(trace: &Trace, rank: &RankBreakdown) -> Vec<WorkCost> {
-    let windows: Vec<Interval> = rank.counted().map(|iteration| iteration.window).collect();
-    let mut costs: HashMap<(u32, Work), (i64, u64)> = HashMap::new();
+    let windows: Vec<Interval> = rank.counted_iterations().map(|iteration| iteration.window).collect();
+    let mut costs: HashMap<(u32, GpuWork), (i64, u64)> = HashMap::new();
     for event in trace.events.iter().filter(|event| event.category.on_device()) {
-        let Some(work) = Work::of(trace, event) else { continue };
+        let Some(work) = GpuWork::from_event(trace, event) else { continue };
         let first = windows.partition_point(|(_, end)| *end <= event.start);
         let during = windows[first..].iter().take_while(|(begin, _)| *begin < event.end());
         let time: i64 = during.map(|(begin, end)| event.end().min(*end) - event.start.max(*begin)).sum();
@@ -111,7 +112,7 @@ pub fn work_costs(trace: &Trace, rank: &RankBreakdown) -> Vec<WorkCost> {
         }
     }
     let names: Vec<&str> = trace.names.all().map(|(_, name)| name).collect();
-    let mut costs: Vec<((u32, Work), (i64, u64))> = costs.into_iter().collect();
+    let mut costs: Vec<((u32, GpuWork), (i64, u64))> = costs.into_iter().collect();
     costs.sort_unstable_by_key(|&((name, work), (total, _))| (Reverse(total), names[name as usize], work));
     costs.truncate(NAMES);
     let cost = |((name, work), (total, calls))| WorkCost { name: label(names[name as usize]), work, total, calls };

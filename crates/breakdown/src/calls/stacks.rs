@@ -1,23 +1,23 @@
 //! Call stacks: the innermost frames in the iterations that count, and their callers.
 
 use crate::breakdown::RankBreakdown;
-use crate::calls::callers::Callers;
+use crate::calls::callers::EventCallers;
 use crate::calls::label;
 use crate::categories::TimeCategory;
-use crate::categories::recorded::Recorded;
-use crate::categories::thread_state::States;
-use crate::threads::Span;
+use crate::categories::recorded::RecordedKinds;
+use crate::categories::thread_state::EventStates;
+use crate::threads::ThreadSpan;
 use perf4sight_traces::intervals::{Interval, clipped, length};
-use perf4sight_traces::{Category, Event, NameId, Trace, TrackId};
+use perf4sight_traces::{EventCategory, NameId, Trace, TraceEvent, TrackId};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
 /// A tree of calls over all iterations that count. While the main thread waits for other threads, their calls appear
 /// below the waiting call: the backward pass below `run_backward`.
 #[derive(Debug, Clone)]
-pub struct Stacks {
+pub struct CallStacks {
     /// All frames, each after its caller.
-    frames: Vec<Frame>,
+    frames: Vec<StackFrame>,
     names: Vec<String>,
     /// Nanoseconds of the iterations that count; time outside of all frames is not recorded.
     pub window: i64,
@@ -29,11 +29,11 @@ pub struct Stacks {
 
 /// Calls with the same name and the same stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame {
+pub struct StackFrame {
     /// The index of the caller's frame; none for the outermost.
     pub parent: Option<u32>,
     pub(crate) name: u32,
-    pub kind: Category,
+    pub kind: EventCategory,
     pub category: TimeCategory,
     /// Nanoseconds of self time.
     pub own: i64,
@@ -44,22 +44,22 @@ pub struct Frame {
 
 const MOST: usize = 100_000;
 
-impl Stacks {
-    pub fn of(trace: &Trace, rank: &RankBreakdown) -> Self {
-        let windows: Vec<Interval> = rank.counted().map(|iteration| iteration.window).collect();
-        let mut growing = Growing::new(trace, rank);
+impl CallStacks {
+    pub fn from_trace(trace: &Trace, rank: &RankBreakdown) -> Self {
+        let windows: Vec<Interval> = rank.counted_iterations().map(|iteration| iteration.window).collect();
+        let mut growing = StacksBuilder::new(trace, rank);
         for (part, span) in windows.iter().flat_map(|window| clipped(&rank.timeline, *window)) {
             growing.add(span, part.1 - part.0);
         }
         growing.finish(length(&windows), windows.len())
     }
 
-    pub fn frames(&self) -> &[Frame] {
+    pub fn frames(&self) -> &[StackFrame] {
         &self.frames
     }
 
     /// The name of a frame: the event's name without addresses, cut to 200 characters.
-    pub fn name(&self, frame: &Frame) -> &str {
+    pub fn name(&self, frame: &StackFrame) -> &str {
         &self.names[frame.name as usize]
     }
 
@@ -84,14 +84,14 @@ impl Stacks {
     }
 }
 
-struct Growing<'a> {
+struct StacksBuilder<'a> {
     trace: &'a Trace,
-    callers: Callers,
+    callers: EventCallers,
     main: Option<TrackId>,
     /// The spans of the main thread itself, without those of other threads.
-    own: &'a [Span],
-    frames: Vec<Frame>,
-    children: HashMap<(u32, u32, Category), u32>,
+    own: &'a [ThreadSpan],
+    frames: Vec<StackFrame>,
+    children: HashMap<(u32, u32, EventCategory), u32>,
     /// For each event its frame, and the frame above its outermost caller; none for events that were not placed yet.
     placed: Vec<Option<(u32, u32)>>,
     names: Vec<String>,
@@ -100,8 +100,8 @@ struct Growing<'a> {
     labels: Vec<Option<u32>>,
     /// Whether an event got no frame because there are too many.
     refused: Vec<bool>,
-    states: States<'a>,
-    recorded: Recorded,
+    states: EventStates<'a>,
+    recorded: RecordedKinds,
 }
 
 /// The index that means no frame.
@@ -109,12 +109,12 @@ const ROOT: u32 = u32::MAX;
 /// The index of names that no frame has.
 const UNNAMED: u32 = u32::MAX;
 
-impl<'a> Growing<'a> {
+impl<'a> StacksBuilder<'a> {
     fn new(trace: &'a Trace, rank: &'a RankBreakdown) -> Self {
         let main = rank.threads.iter().find(|thread| Some(thread.track) == rank.main);
-        Growing {
+        StacksBuilder {
             trace,
-            callers: Callers::of(trace),
+            callers: EventCallers::from_trace(trace),
             main: rank.main,
             own: main.map_or(&[], |main| &main.spans),
             frames: Vec::new(),
@@ -124,21 +124,21 @@ impl<'a> Growing<'a> {
             known: HashMap::new(),
             labels: vec![None; trace.names.all().count()],
             refused: vec![false; trace.events.len()],
-            states: States::of(trace),
+            states: EventStates::new(trace),
             recorded: rank.recorded,
         }
     }
 
     /// Adds time of a span; calls must be in the order of time.
-    fn add(&mut self, span: &Span, nanoseconds: i64) {
+    fn add(&mut self, span: &ThreadSpan, nanoseconds: i64) {
         let event = span.event;
         let under = if Some(self.trace.events[event as usize].track) == self.main {
             ROOT
         } else {
             let waits = self.waiting(span.start);
-            waits.map_or(ROOT, |waits| self.place(waits, ROOT))
+            waits.map_or(ROOT, |waits| self.add_event(waits, ROOT))
         };
-        let frame = self.place(event, under);
+        let frame = self.add_event(event, under);
         if let Some(frame) = self.frames.get_mut(frame as usize) {
             frame.own += nanoseconds;
         }
@@ -151,9 +151,9 @@ impl<'a> Growing<'a> {
     }
 
     /// The frame of an event; the outermost call of its stack is placed below the frame `under`.
-    fn place(&mut self, event: u32, under: u32) -> u32 {
+    fn add_event(&mut self, event: u32, under: u32) -> u32 {
         let mut chain = Vec::new();
-        let mut at = Some(self.callers.shown(event));
+        let mut at = Some(self.callers.representative(event));
         let mut frame = under;
         while let Some(call) = at {
             // Events without a frame of their own are recorded as placed, too. Otherwise each of a million calls would
@@ -177,7 +177,7 @@ impl<'a> Growing<'a> {
     /// Counts a call; returns its frame, or the caller's frame if there are too many frames.
     fn call(&mut self, parent: u32, event: u32) -> u32 {
         let event_of = &self.trace.events[event as usize];
-        let Event { name, category: kind, .. } = *event_of;
+        let TraceEvent { name, category: kind, .. } = *event_of;
         let key = (parent, self.label(name), kind);
         let frame = match self.children.get(&key) {
             Some(&frame) => frame,
@@ -191,7 +191,7 @@ impl<'a> Growing<'a> {
                 let parent = Some(parent).filter(|parent| *parent != ROOT);
                 let category =
                     self.states.get(event_of).map_or(TimeCategory::Wait, |state| self.recorded.category(state));
-                self.frames.push(Frame { parent, name: key.1, kind, category, own: 0, total: 0, calls: 0 });
+                self.frames.push(StackFrame { parent, name: key.1, kind, category, own: 0, total: 0, calls: 0 });
                 frame
             }
         };
@@ -219,15 +219,15 @@ impl<'a> Growing<'a> {
         label
     }
 
-    fn finish(mut self, window: i64, iterations: usize) -> Stacks {
+    fn finish(mut self, window: i64, iterations: usize) -> CallStacks {
         for at in (0..self.frames.len()).rev() {
             self.frames[at].total += self.frames[at].own;
-            let Frame { parent, total, .. } = self.frames[at];
+            let StackFrame { parent, total, .. } = self.frames[at];
             if let Some(parent) = parent {
                 self.frames[parent as usize].total += total;
             }
         }
-        let merged = self.refused.iter().filter(|refused| **refused).count() + self.callers.deeper();
-        Stacks { frames: self.frames, names: self.names, window, iterations, merged }
+        let merged = self.refused.iter().filter(|refused| **refused).count() + self.callers.too_deep_count();
+        CallStacks { frames: self.frames, names: self.names, window, iterations, merged }
     }
 }

@@ -5,7 +5,7 @@
 //! time in calls *while* the GPU is idle, and so on.
 
 use crate::categories::TimeCategory;
-use crate::categories::sets::Sets;
+use crate::categories::sets::TimeSets;
 
 perf4sight_base::words! {
     pub enum Metric {
@@ -34,7 +34,7 @@ perf4sight_base::words! {
 }
 
 perf4sight_base::words! {
-    pub enum Unit {
+    pub enum MetricUnit {
         Seconds = "s",
         Percent = "%",
         Times = "times",
@@ -42,23 +42,23 @@ perf4sight_base::words! {
 }
 
 impl Metric {
-    fn facts(self) -> (Unit, &'static str) {
+    fn facts(self) -> (MetricUnit, &'static str) {
         match self {
-            Metric::TotalTimeSec => (Unit::Seconds, "an iteration"),
-            Metric::CppAndGPUTimeSec => (Unit::Seconds, "calls into C++ and CUDA, whatever the GPU does"),
-            Metric::CppTimeSec => (Unit::Seconds, "such calls while the GPU is idle"),
-            Metric::FrameworkCppTimeSec => (Unit::Seconds, "C++ while the GPU is idle"),
-            Metric::CudaCppTimeSec => (Unit::Seconds, "calls of CUDA while the GPU is idle"),
-            Metric::GPUTimeSec => (Unit::Seconds, "any stream works"),
-            Metric::GPUAndCudaCppTimeSec => (Unit::Seconds, "calls of CUDA, whatever the GPU does"),
-            Metric::TheoreticalSpeedup => (Unit::Times, "all time by that in calls into C++ and CUDA"),
-            Metric::PercentTimeInPython => (Unit::Percent, "Python's share of an iteration"),
-            Metric::PythonTimeSec => (Unit::Seconds, "Python, whatever the GPU does"),
-            Metric::PythonOverheadPercent => (Unit::Percent, "Python relative to calls into C++ and CUDA"),
+            Metric::TotalTimeSec => (MetricUnit::Seconds, "an iteration"),
+            Metric::CppAndGPUTimeSec => (MetricUnit::Seconds, "calls into C++ and CUDA, whatever the GPU does"),
+            Metric::CppTimeSec => (MetricUnit::Seconds, "such calls while the GPU is idle"),
+            Metric::FrameworkCppTimeSec => (MetricUnit::Seconds, "C++ while the GPU is idle"),
+            Metric::CudaCppTimeSec => (MetricUnit::Seconds, "calls of CUDA while the GPU is idle"),
+            Metric::GPUTimeSec => (MetricUnit::Seconds, "any stream works"),
+            Metric::GPUAndCudaCppTimeSec => (MetricUnit::Seconds, "calls of CUDA, whatever the GPU does"),
+            Metric::TheoreticalSpeedup => (MetricUnit::Times, "all time by that in calls into C++ and CUDA"),
+            Metric::PercentTimeInPython => (MetricUnit::Percent, "Python's share of an iteration"),
+            Metric::PythonTimeSec => (MetricUnit::Seconds, "Python, whatever the GPU does"),
+            Metric::PythonOverheadPercent => (MetricUnit::Percent, "Python relative to calls into C++ and CUDA"),
         }
     }
 
-    pub fn unit(self) -> Unit {
+    pub fn unit(self) -> MetricUnit {
         self.facts().0
     }
 
@@ -74,7 +74,7 @@ impl Metric {
 
     /// Its value in seconds, percent or as a factor; none if the trace lacks some of the data, or if the value would be
     /// a share of zero.
-    pub fn of(self, sets: &Sets) -> Option<f64> {
+    pub fn compute(self, sets: &TimeSets) -> Option<f64> {
         let recorded = sets.recorded;
         // Time with an idle GPU is known only if the GPU was recorded.
         let while_idle = |time: Option<i64>| time.filter(|_| recorded.gpu).map(seconds);
@@ -96,7 +96,7 @@ impl Metric {
 }
 
 /// Nanoseconds in calls into the C library.
-fn calls(sets: &Sets) -> Option<i64> {
+fn calls(sets: &TimeSets) -> Option<i64> {
     calls_of(|category| sets.category(category))
 }
 

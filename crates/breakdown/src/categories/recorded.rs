@@ -1,13 +1,13 @@
 //! The kinds of events in a trace. Times of missing kinds are unknown rather than zero.
 
 use crate::categories::TimeCategory;
-use crate::categories::thread_state::State;
-use perf4sight_traces::{Category, Event, Phase, Trace};
+use crate::categories::thread_state::ThreadState;
+use perf4sight_traces::{EventCategory, EventPhase, Trace, TraceEvent};
 
 /// The kinds of calls and of work that a trace contains. Those of accelerators also count as recorded if there is no
 /// accelerator; their time is then zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedKinds {
     pub python: bool,
     /// Calls into C++: operators, or all Python calls, which include calls into C++.
     pub cpp: bool,
@@ -25,34 +25,34 @@ const END: &str = "Record Window End";
 /// Whether a trace is cut off. Kineto writes the events of accelerators and their runtime after those of threads, so
 /// they are lost first.
 pub(crate) fn is_cut_off(trace: &Trace) -> bool {
-    let ends = |event: &Event| event.phase == Phase::Instant && trace.name(event) == END;
+    let ends = |event: &TraceEvent| event.phase == EventPhase::Instant && trace.name(event) == END;
     trace.damage.truncated.is_some() && !trace.events.iter().any(ends)
 }
 
-impl Recorded {
+impl RecordedKinds {
     /// The kinds recorded in a trace; `python` is true if its main thread has Python calls.
-    pub(crate) fn of(trace: &Trace, python: bool) -> Self {
-        let has = |category: Category| trace.events.iter().any(|event| event.category == category);
+    pub(crate) fn from_trace(trace: &Trace, python: bool) -> Self {
+        let has = |category: EventCategory| trace.events.iter().any(|event| event.category == category);
         let gives_work = || {
-            let mut calls = trace.events.iter().filter(|event| event.category == Category::Runtime);
+            let mut calls = trace.events.iter().filter(|event| event.category == EventCategory::Runtime);
             calls.any(|call| GIVING_WORK.iter().any(|part| trace.name(call).contains(part)))
         };
         let works = trace.events.iter().any(|event| event.category.on_device());
-        let calls = has(Category::Runtime);
+        let calls = has(EventCategory::Runtime);
         let named = !trace.header.devices.is_empty();
         // If the profiler did not record CUDA, a trace contains the names of the accelerators and no events of them.
         let unseen = named && !works && !calls;
         let cut_off = (named || works || calls) && is_cut_off(trace);
-        Recorded {
+        RecordedKinds {
             python,
-            cpp: python || has(Category::Operator),
+            cpp: python || has(EventCategory::Operator),
             cuda_api: !cut_off && (calls || !(works || unseen)),
             gpu: !cut_off && (works || !(unseen || gives_work())),
         }
     }
 
     /// The category of a state, or the joint category if the trace cannot distinguish it from others.
-    pub(crate) fn category(self, state: State) -> TimeCategory {
+    pub(crate) fn category(self, state: ThreadState) -> TimeCategory {
         let own = state.category();
         if self.distinguishes(own) {
             return own;
@@ -67,8 +67,8 @@ impl Recorded {
     }
 
     /// The state of a thread without an event.
-    pub(crate) fn unrecorded(self) -> State {
-        if self.python { State::Waits } else { State::Unrecorded }
+    pub(crate) fn state_without_event(self) -> ThreadState {
+        if self.python { ThreadState::Waits } else { ThreadState::Unrecorded }
     }
 
     pub fn distinguishes(self, category: TimeCategory) -> bool {

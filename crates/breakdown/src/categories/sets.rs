@@ -1,45 +1,45 @@
 //! Divides a window of time into disjoint sets by category and by whether a GPU was busy.
 
 use crate::categories::TimeCategory;
-use crate::categories::recorded::Recorded;
-use crate::categories::thread_state::State;
-use crate::threads::Span;
+use crate::categories::recorded::RecordedKinds;
+use crate::categories::thread_state::ThreadState;
+use crate::threads::ThreadSpan;
 use perf4sight_traces::intervals::{Interval, overlapping, pieces};
 use std::ops::AddAssign;
 
 /// Time divided into {Python, C++, CUDA API, wait} x {GPU busy, GPU idle}; the sets of a window add up to its length,
 /// exact to the nanosecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sets {
+pub struct TimeSets {
     /// Nanoseconds by [`TimeCategory::index`], with the GPU idle and busy.
     nanoseconds: [[i64; 2]; TimeCategory::ALL.len()],
     /// Nanoseconds of the CUDA API in calls that synchronise with the GPU.
     pub synchronising: i64,
     /// The kinds of events in the trace.
-    pub recorded: Recorded,
+    pub recorded: RecordedKinds,
 }
 
-impl Sets {
-    pub(crate) fn none(recorded: Recorded) -> Self {
-        Sets { nanoseconds: [[0; 2]; TimeCategory::ALL.len()], synchronising: 0, recorded }
+impl TimeSets {
+    pub(crate) fn zero(recorded: RecordedKinds) -> Self {
+        TimeSets { nanoseconds: [[0; 2]; TimeCategory::ALL.len()], synchronising: 0, recorded }
     }
 
     /// Divides a window by the state of the process and the busy times of its GPUs. Time without an event counts as
     /// waiting, or as unknown if Python was not recorded either.
     ///
     /// `spans` and `busy` are in order and do not overlap; the window must be shorter than 292 years.
-    pub(crate) fn split(window: Interval, spans: &[Span], busy: &[Interval], recorded: Recorded) -> Self {
-        let mut sets = Sets::none(recorded);
+    pub(crate) fn divide(window: Interval, spans: &[ThreadSpan], busy: &[Interval], recorded: RecordedKinds) -> Self {
+        let mut sets = TimeSets::zero(recorded);
         let mut busy = overlapping(busy, window);
         for (part, span) in pieces(spans, window) {
-            sets.add(part, span.map_or(recorded.unrecorded(), |span| span.state), &mut busy);
+            sets.add(part, span.map_or(recorded.state_without_event(), |span| span.state), &mut busy);
         }
         assert_eq!(sets.total(), window.1 - window.0, "the sets of a window add up to it");
         sets
     }
 
     /// Adds a part of the window; `busy` moves past the intervals that end in it.
-    fn add(&mut self, (start, end): Interval, state: State, busy: &mut &[Interval]) {
+    fn add(&mut self, (start, end): Interval, state: ThreadState, busy: &mut &[Interval]) {
         let mut worked = 0;
         while let [(busy_start, busy_end), rest @ ..] = *busy
             && *busy_start < end
@@ -53,7 +53,7 @@ impl Sets {
         let [idle, with_gpu] = &mut self.nanoseconds[self.recorded.category(state).index()];
         *idle += end - start - worked;
         *with_gpu += worked;
-        if state == State::Synchronises {
+        if state == ThreadState::Synchronises {
             self.synchronising += end - start;
         }
     }
@@ -64,7 +64,7 @@ impl Sets {
     }
 
     /// Subtracts nanoseconds from a category while the GPU is idle; it must have as many.
-    pub(crate) fn shorten(&mut self, category: TimeCategory, nanoseconds: i64) {
+    pub(crate) fn subtract(&mut self, category: TimeCategory, nanoseconds: i64) {
         self.nanoseconds[category.index()][0] -= nanoseconds;
         let [idle, busy] = self.nanoseconds[TimeCategory::CudaApi.index()];
         self.synchronising = self.synchronising.min(idle + busy);
@@ -89,7 +89,7 @@ impl Sets {
         self.nanoseconds.iter().map(|[_, busy]| busy).sum()
     }
 
-    /// All known sets: category, whether the GPU is busy, nanoseconds. They add up to [`Sets::total`].
+    /// All known sets: category, whether the GPU is busy, nanoseconds. They add up to [`TimeSets::total`].
     pub fn parts(&self) -> impl Iterator<Item = (TimeCategory, bool, i64)> {
         let category = |category| [false, true].map(|busy| (category, busy));
         TimeCategory::ALL
@@ -99,7 +99,7 @@ impl Sets {
     }
 }
 
-impl AddAssign for Sets {
+impl AddAssign for TimeSets {
     fn add_assign(&mut self, other: Self) {
         let both = self.nanoseconds.iter_mut().flatten().zip(other.nanoseconds.iter().flatten());
         both.for_each(|(sum, more)| *sum += more);

@@ -1,10 +1,10 @@
 //! The state of a thread, from the category and name of its innermost event.
 
 use crate::categories::TimeCategory;
-use perf4sight_traces::{Category, Event, NameId, Trace};
+use perf4sight_traces::{EventCategory, NameId, Trace, TraceEvent};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum State {
+pub enum ThreadState {
     Python,
     Cpp,
     /// In a call whose work other threads do: `run_backward`.
@@ -18,21 +18,21 @@ pub enum State {
     Unrecorded,
 }
 
-impl State {
+impl ThreadState {
     /// The category of its time, in a trace with all kinds of events.
     pub(crate) fn category(self) -> TimeCategory {
         match self {
-            State::Python => TimeCategory::Python,
-            State::Cpp | State::Delegates => TimeCategory::Cpp,
-            State::CudaApi | State::Synchronises => TimeCategory::CudaApi,
-            State::Waits => TimeCategory::Wait,
-            State::Unrecorded => TimeCategory::PythonOrWait,
+            ThreadState::Python => TimeCategory::Python,
+            ThreadState::Cpp | ThreadState::Delegates => TimeCategory::Cpp,
+            ThreadState::CudaApi | ThreadState::Synchronises => TimeCategory::CudaApi,
+            ThreadState::Waits => TimeCategory::Wait,
+            ThreadState::Unrecorded => TimeCategory::PythonOrWait,
         }
     }
 
     /// Whether the thread itself is working rather than waiting.
-    pub(crate) fn works(self) -> bool {
-        matches!(self, State::Python | State::Cpp | State::CudaApi)
+    pub(crate) fn is_working(self) -> bool {
+        matches!(self, ThreadState::Python | ThreadState::Cpp | ThreadState::CudaApi)
     }
 }
 
@@ -148,24 +148,25 @@ const SYNCHRONISING_CALLS: &[&str] =
 
 /// The state of a thread during an event of this category and name; none if the event does not show it, such as a range
 /// of the script.
-fn state_of(category: Category, name: &str) -> Option<State> {
-    if category == Category::Python {
+fn state_of(category: EventCategory, name: &str) -> Option<ThreadState> {
+    if category == EventCategory::Python {
         return Some(state_of_python(name));
     }
-    let runtime = (Category::Runtime, state_of_runtime(name));
-    let states = [runtime, (Category::Operator, State::Cpp), (Category::Overhead, State::CudaApi)];
+    let runtime = (EventCategory::Runtime, state_of_runtime(name));
+    let states =
+        [runtime, (EventCategory::Operator, ThreadState::Cpp), (EventCategory::Overhead, ThreadState::CudaApi)];
     states.into_iter().find(|(known, _)| *known == category).map(|(_, state)| state)
 }
 
-fn state_of_runtime(name: &str) -> State {
+fn state_of_runtime(name: &str) -> ThreadState {
     let call = ["cuda", "hip", "cu", "ze"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
     let waits = SYNCHRONISING_CALLS.iter().any(|known| call.starts_with(known));
-    if waits { State::Synchronises } else { State::CudaApi }
+    if waits { ThreadState::Synchronises } else { ThreadState::CudaApi }
 }
 
-fn state_of_python(name: &str) -> State {
+fn state_of_python(name: &str) -> ThreadState {
     let Some(call) = builtin(name) else {
-        return if is_function(name, WAITING_FUNCTIONS) { State::Waits } else { State::Python };
+        return if is_function(name, WAITING_FUNCTIONS) { ThreadState::Waits } else { ThreadState::Python };
     };
     let (method, of) = call.split_once(" of ").unwrap_or((call.trim_end_matches('>'), ""));
     let (method, of) = (method.trim_matches('\''), of.trim_start_matches('\''));
@@ -176,10 +177,10 @@ fn state_of_python(name: &str) -> State {
     let waits = reads || WAITING_METHODS.iter().any(|(known, kind)| *known == method && of.starts_with(kind));
     let own = if of.is_empty() { BUILTIN_FUNCTIONS.contains(&method) } else { BUILTIN_TYPES.contains(&kind(of)) };
     match method {
-        "run_backward" => State::Delegates,
-        _ if waits || WAITING_CALLS.contains(&method) => State::Waits,
-        _ if own => State::Python,
-        _ => State::Cpp,
+        "run_backward" => ThreadState::Delegates,
+        _ if waits || WAITING_CALLS.contains(&method) => ThreadState::Waits,
+        _ if own => ThreadState::Python,
+        _ => ThreadState::Cpp,
     }
 }
 
@@ -224,22 +225,22 @@ fn is_path(file: &str, end: &str) -> bool {
 }
 
 /// The states of a trace's events, computed once per name instead of once per event.
-pub(crate) struct States<'a> {
+pub(crate) struct EventStates<'a> {
     trace: &'a Trace,
     /// The state of each name as a Python call and as a runtime call.
-    known: Vec<[Option<State>; 2]>,
+    known: Vec<[Option<ThreadState>; 2]>,
 }
 
-impl<'a> States<'a> {
-    pub fn of(trace: &'a Trace) -> Self {
-        States { trace, known: vec![[None; 2]; trace.names.all().count()] }
+impl<'a> EventStates<'a> {
+    pub fn new(trace: &'a Trace) -> Self {
+        EventStates { trace, known: vec![[None; 2]; trace.names.all().count()] }
     }
 
-    pub fn get(&mut self, event: &Event) -> Option<State> {
-        if !matches!(event.category, Category::Python | Category::Runtime) {
+    pub fn get(&mut self, event: &TraceEvent) -> Option<ThreadState> {
+        if !matches!(event.category, EventCategory::Python | EventCategory::Runtime) {
             return state_of(event.category, "");
         }
-        let place = usize::from(event.category == Category::Runtime);
+        let place = usize::from(event.category == EventCategory::Runtime);
         let name: NameId = event.name;
         let known = &mut self.known[name.index()][place];
         if known.is_none() {
@@ -256,19 +257,22 @@ mod tests {
     /// Names written by PyTorch 2.11 on a CPU, and by 2.x on an H100 and an MI300.
     #[test]
     fn names_tell_what_a_thread_does() {
-        let python = |name| state_of(Category::Python, name).unwrap();
-        assert_eq!(python("e2e.py(5): py_busy"), State::Python);
-        assert_eq!(python("nn.Module: Linear_0"), State::Python);
-        assert_eq!(python("<string>(1): <lambda>"), State::Python);
-        assert_eq!(python("<frozen importlib._bootstrap>(405): parent"), State::Python);
-        assert_eq!(python("<built-in function pbkdf2_hmac>"), State::Cpp);
-        assert_eq!(python("<built-in method get of dict object at 0x7f95a6e4c8c0>"), State::Python);
-        assert_eq!(python("<built-in method join of str object at 0x7f95a6e4c8c0>"), State::Python);
-        assert_eq!(python("<method 'append' of 'list' objects>"), State::Python);
-        assert_eq!(python("<built-in function len>"), State::Python);
-        assert_eq!(python("<built-in method max of type object at 0x7f95a6e4c8c0>"), State::Cpp);
-        assert_eq!(python("<built-in function linear>"), State::Cpp);
-        assert_eq!(python("<built-in method run_backward of torch._C._EngineBase object at 0x7f>"), State::Delegates);
+        let python = |name| state_of(EventCategory::Python, name).unwrap();
+        assert_eq!(python("e2e.py(5): py_busy"), ThreadState::Python);
+        assert_eq!(python("nn.Module: Linear_0"), ThreadState::Python);
+        assert_eq!(python("<string>(1): <lambda>"), ThreadState::Python);
+        assert_eq!(python("<frozen importlib._bootstrap>(405): parent"), ThreadState::Python);
+        assert_eq!(python("<built-in function pbkdf2_hmac>"), ThreadState::Cpp);
+        assert_eq!(python("<built-in method get of dict object at 0x7f95a6e4c8c0>"), ThreadState::Python);
+        assert_eq!(python("<built-in method join of str object at 0x7f95a6e4c8c0>"), ThreadState::Python);
+        assert_eq!(python("<method 'append' of 'list' objects>"), ThreadState::Python);
+        assert_eq!(python("<built-in function len>"), ThreadState::Python);
+        assert_eq!(python("<built-in method max of type object at 0x7f95a6e4c8c0>"), ThreadState::Cpp);
+        assert_eq!(python("<built-in function linear>"), ThreadState::Cpp);
+        assert_eq!(
+            python("<built-in method run_backward of torch._C._EngineBase object at 0x7f>"),
+            ThreadState::Delegates
+        );
         for waits in [
             "<built-in function sleep>",
             "<built-in method acquire of _thread.lock object at 0x7f95a6e4e6c0>",
@@ -287,15 +291,15 @@ mod tests {
             "<built-in function _cuda_synchronize>",
             "<built-in method synchronize of Event object at 0x7f95a6e29f80>",
         ] {
-            assert_eq!(python(waits), State::Waits, "{waits}");
+            assert_eq!(python(waits), ThreadState::Waits, "{waits}");
         }
-        assert_eq!(python(r"C:\Python311\lib\multiprocessing\queues.py(98): get"), State::Waits);
-        assert_eq!(python("my_queue.py(1): get"), State::Python);
-        assert_eq!(python("<built-in method read of _io.BytesIO object at 0x7f95a6e29f80>"), State::Cpp);
-        assert_eq!(python("<method 'read' of 'mmap.mmap' objects>"), State::Cpp);
-        assert_eq!(state_of(Category::Runtime, "cudaDeviceSynchronize"), Some(State::Synchronises));
-        assert_eq!(state_of(Category::Runtime, "hipStreamSynchronize"), Some(State::Synchronises));
-        assert_eq!(state_of(Category::Runtime, "cudaLaunchKernel"), Some(State::CudaApi));
-        assert_eq!(state_of(Category::Annotation, "ProfilerStep#6"), None);
+        assert_eq!(python(r"C:\Python311\lib\multiprocessing\queues.py(98): get"), ThreadState::Waits);
+        assert_eq!(python("my_queue.py(1): get"), ThreadState::Python);
+        assert_eq!(python("<built-in method read of _io.BytesIO object at 0x7f95a6e29f80>"), ThreadState::Cpp);
+        assert_eq!(python("<method 'read' of 'mmap.mmap' objects>"), ThreadState::Cpp);
+        assert_eq!(state_of(EventCategory::Runtime, "cudaDeviceSynchronize"), Some(ThreadState::Synchronises));
+        assert_eq!(state_of(EventCategory::Runtime, "hipStreamSynchronize"), Some(ThreadState::Synchronises));
+        assert_eq!(state_of(EventCategory::Runtime, "cudaLaunchKernel"), Some(ThreadState::CudaApi));
+        assert_eq!(state_of(EventCategory::Annotation, "ProfilerStep#6"), None);
     }
 }

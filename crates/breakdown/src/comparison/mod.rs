@@ -2,9 +2,9 @@
 
 use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
 use crate::categories::TimeCategory;
-use crate::categories::metrics::{Metric, Unit};
-use crate::correction::result::Drift;
-use perf4sight_base::summary::{MISSES, Spread, Summary, is_rounding, quantile};
+use crate::categories::metrics::{Metric, MetricUnit};
+use crate::correction::result::RecordingDrift;
+use perf4sight_base::summary::{MISSES, MeanUncertainty, ValueSummary, is_rounding, quantile};
 use perf4sight_record::WithoutRecording;
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 const UNASKED: f64 = 0.1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Measure {
+pub enum ComparedMeasure {
     /// Nanoseconds of one category while the GPU is busy or idle.
     Set {
         category: TimeCategory,
@@ -24,21 +24,21 @@ pub enum Measure {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Difference {
-    pub of: Measure,
+pub struct MeasureDifference {
+    pub of: ComparedMeasure,
     /// Summary of the first run: of its iterations, or of the means of several recordings.
-    pub before: Summary,
-    pub after: Summary,
+    pub before: ValueSummary,
+    pub after: ValueSummary,
     /// The mean after minus the mean before.
     pub change: f64,
-    /// The confidence interval of the change over many more iterations or recordings of both ([`Comparison::of`]). None
+    /// The confidence interval of the change over many more iterations or recordings of both ([`Comparison::compare`]). None
     /// if a run has a single iteration, or if there is a change but no variation at all, so that the uncertainty is
     /// unknown.
     pub interval: Option<[f64; 2]>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DifferenceVerdict {
     Less,
     More,
     /// The difference cannot be distinguished from noise.
@@ -47,7 +47,7 @@ pub enum Verdict {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    pub differences: Vec<Difference>,
+    pub differences: Vec<MeasureDifference>,
     /// The number of recordings before and after. With one recording each, the intervals do not cover the variation
     /// between starts of the script.
     pub recordings: [usize; 2],
@@ -67,22 +67,22 @@ pub enum BusierSide {
 /// A part explains a change if it is at least this share of it.
 const EXPLAINS: f64 = 0.5;
 
-impl Measure {
+impl ComparedMeasure {
     /// All of them: the sets, then the metrics.
     pub fn all() -> impl Iterator<Item = Self> {
         let sets = TimeCategory::ALL
             .into_iter()
-            .flat_map(|category| [true, false].map(|gpu_busy| Measure::Set { category, gpu_busy }));
-        sets.chain([Measure::Processor]).chain(Metric::ALL.map(Measure::Metric))
+            .flat_map(|category| [true, false].map(|gpu_busy| ComparedMeasure::Set { category, gpu_busy }));
+        sets.chain([ComparedMeasure::Processor]).chain(Metric::ALL.map(ComparedMeasure::Metric))
     }
 
     /// Whether it means the same with and without recorded Python calls. Without them, built-in functions are not
     /// recorded either.
     fn is_known_without_python(self) -> bool {
         match self {
-            Measure::Set { category, .. } => category == TimeCategory::CudaApi,
-            Measure::Processor => true,
-            Measure::Metric(metric) => match metric {
+            ComparedMeasure::Set { category, .. } => category == TimeCategory::CudaApi,
+            ComparedMeasure::Processor => true,
+            ComparedMeasure::Metric(metric) => match metric {
                 Metric::TotalTimeSec | Metric::GPUTimeSec | Metric::CudaCppTimeSec | Metric::GPUAndCudaCppTimeSec => {
                     true
                 }
@@ -100,26 +100,30 @@ impl Measure {
     /// Whether it is a wall-clock time, which other programs on the machine make longer.
     pub fn is_on_the_wall(self) -> bool {
         match self {
-            Measure::Set { .. } => true,
-            Measure::Processor => false,
-            Measure::Metric(metric) => metric.unit() == Unit::Seconds,
+            ComparedMeasure::Set { .. } => true,
+            ComparedMeasure::Processor => false,
+            ComparedMeasure::Metric(metric) => metric.unit() == MetricUnit::Seconds,
         }
     }
 
     /// The variation of the number on a rank in addition to the variation of its iterations.
-    fn drift(self, rank: &RankBreakdown) -> Option<Drift> {
+    fn drift(self, rank: &RankBreakdown) -> Option<RecordingDrift> {
         match self {
-            Measure::Processor => rank.correction.processor_drift,
-            Measure::Set { .. } | Measure::Metric(_) => rank.correction.drift.filter(|_| self.is_on_the_wall()),
+            ComparedMeasure::Processor => rank.correction.processor_drift,
+            ComparedMeasure::Set { .. } | ComparedMeasure::Metric(_) => {
+                rank.correction.drift.filter(|_| self.is_on_the_wall())
+            }
         }
     }
 
     /// Its value in an iteration; none if the trace lacks it.
-    pub fn of(self, rank: &RankBreakdown, iteration: &Iteration) -> Option<f64> {
+    pub fn value_in(self, rank: &RankBreakdown, iteration: &Iteration) -> Option<f64> {
         match self {
-            Measure::Set { category, gpu_busy } => iteration.sets.get(category, gpu_busy).map(|time| time as f64),
-            Measure::Processor => rank.processor(iteration).map(|time| time as f64),
-            Measure::Metric(metric) => metric.of(&iteration.sets),
+            ComparedMeasure::Set { category, gpu_busy } => {
+                iteration.sets.get(category, gpu_busy).map(|time| time as f64)
+            }
+            ComparedMeasure::Processor => rank.processor(iteration).map(|time| time as f64),
+            ComparedMeasure::Metric(metric) => metric.compute(&iteration.sets),
         }
     }
 }
@@ -130,17 +134,22 @@ impl Comparison {
     ///
     /// The intervals are Welch's (Biometrika 34, 1947). Several recordings give one value each, their mean. A single
     /// recording gives one value per iteration; its uncertainty is larger if neighbouring iterations are correlated
-    /// ([`Summary::interval`]) and includes the variation between periods without the profiler. Whether an iteration
+    /// ([`ValueSummary::interval`]) and includes the variation between periods without the profiler. Whether an iteration
     /// takes longer is tested first and alone. The intervals of the other numbers are wide enough that all of them hold
     /// together (Bonferroni), because one of twenty numbers may deviate by chance; identical numbers with two names
     /// count once. If the iteration time did not change, the others get a tenth of the false alarms (0.5 % instead of
     /// 5 %). If only some ranks of some recordings have Python calls, numbers that depend on them are left out.
-    pub fn of(before: &[&Breakdown], after: &[&Breakdown]) -> Self {
+    pub fn compare(before: &[&Breakdown], after: &[&Breakdown]) -> Self {
         let alike = are_alike(before.iter().chain(after));
-        let measures = Measure::all().filter(|measure| alike || measure.is_known_without_python());
-        let both = |measure| Some((measure, [Sample::of(before, measure)?, Sample::of(after, measure)?]));
-        let compared: Vec<(Measure, [Sample; 2])> = measures.filter_map(both).collect();
-        let is_total = |of: Measure| of == Measure::Metric(Metric::TotalTimeSec);
+        let measures = ComparedMeasure::all().filter(|measure| alike || measure.is_known_without_python());
+        let both = |measure| {
+            Some((
+                measure,
+                [MeasureSample::from_recordings(before, measure)?, MeasureSample::from_recordings(after, measure)?],
+            ))
+        };
+        let compared: Vec<(ComparedMeasure, [MeasureSample; 2])> = measures.filter_map(both).collect();
+        let is_total = |of: ComparedMeasure| of == ComparedMeasure::Metric(Metric::TotalTimeSec);
         let total = compared.iter().find(|(of, _)| is_total(*of));
         let alike = total.and_then(|(_, samples)| shape(samples));
         let changed = total
@@ -149,11 +158,11 @@ impl Comparison {
         let distinct: BTreeSet<Vec<i64>> = compared.iter().filter_map(|(_, samples)| shape(samples)).collect();
         let others = distinct.iter().filter(|shape| Some(*shape) != alike.as_ref()).count().max(1) as f64;
         let among_others = if changed { MISSES / others } else { UNASKED * MISSES / others };
-        let difference = |(of, samples): &(Measure, [Sample; 2])| {
+        let difference = |(of, samples): &(ComparedMeasure, [MeasureSample; 2])| {
             let [before, after] = samples;
             let interval = welch(before, after, if shape(samples) == alike { MISSES } else { among_others });
             let (before, after) = (before.summary, after.summary);
-            Difference { of: *of, before, after, change: change(&before, &after), interval }
+            MeasureDifference { of: *of, before, after, change: change(&before, &after), interval }
         };
         let differences = compared.iter().map(difference).collect();
         let without = |side: &[&Breakdown]| {
@@ -167,12 +176,12 @@ impl Comparison {
 
     /// Whether a GPU is ever busy in either run.
     pub fn has_gpu(&self) -> bool {
-        let busy = self.get(Measure::Metric(Metric::GPUTimeSec));
+        let busy = self.get(ComparedMeasure::Metric(Metric::GPUTimeSec));
         busy.is_some_and(|busy| busy.before.mean > 0.0 || busy.after.mean > 0.0)
     }
 
     /// The change of a number; none if one of the runs lacks it.
-    pub fn get(&self, measure: Measure) -> Option<&Difference> {
+    pub fn get(&self, measure: ComparedMeasure) -> Option<&MeasureDifference> {
         self.differences.iter().find(|difference| difference.of == measure)
     }
 
@@ -181,17 +190,17 @@ impl Comparison {
     /// of known waiting explains half of it. None if processor time was not recorded, or if there is a GPU, which the
     /// script waits for. Waiting for a disk in a call that is not known to wait looks the same; without recorded Python
     /// calls, so does all waiting.
-    pub fn busier(&self) -> Option<BusierSide> {
-        let total = self.get(Measure::Metric(Metric::TotalTimeSec))?;
-        let processor = self.get(Measure::Processor)?.interval?;
+    pub fn busier_side(&self) -> Option<BusierSide> {
+        let total = self.get(ComparedMeasure::Metric(Metric::TotalTimeSec))?;
+        let processor = self.get(ComparedMeasure::Processor)?.interval?;
         let busier = match total.verdict() {
-            Verdict::More => BusierSide::After,
-            Verdict::Less => BusierSide::Before,
-            Verdict::Noise => return None,
+            DifferenceVerdict::More => BusierSide::After,
+            DifferenceVerdict::Less => BusierSide::Before,
+            DifferenceVerdict::Noise => return None,
         };
         // The share of the change, positive for the same sign.
         let explained = |nanoseconds: f64| nanoseconds / (1e9 * total.change) >= EXPLAINS;
-        let waits = self.get(Measure::Set { category: TimeCategory::Wait, gpu_busy: false });
+        let waits = self.get(ComparedMeasure::Set { category: TimeCategory::Wait, gpu_busy: false });
         let waits_more = waits.is_some_and(|waits| explained(waits.change));
         let works_more = processor.into_iter().any(explained);
         (!works_more && !waits_more && !self.has_gpu()).then_some(busier)
@@ -205,12 +214,12 @@ fn are_alike<'a>(recordings: impl Iterator<Item = &'a &'a Breakdown>) -> bool {
     python.all(|recorded| Some(recorded) == first)
 }
 
-impl Difference {
-    pub fn verdict(&self) -> Verdict {
+impl MeasureDifference {
+    pub fn verdict(&self) -> DifferenceVerdict {
         match self.interval {
-            Some([low, _]) if low > 0.0 => Verdict::More,
-            Some([_, high]) if high < 0.0 => Verdict::Less,
-            _ => Verdict::Noise,
+            Some([low, _]) if low > 0.0 => DifferenceVerdict::More,
+            Some([_, high]) if high < 0.0 => DifferenceVerdict::Less,
+            _ => DifferenceVerdict::Noise,
         }
     }
 
@@ -220,17 +229,17 @@ impl Difference {
     }
 }
 
-struct Sample {
+struct MeasureSample {
     /// The value of each iteration, or the mean of each recording if there are several.
     values: Vec<f64>,
-    summary: Summary,
+    summary: ValueSummary,
     /// The uncertainty of its mean; none for a single value.
-    spread: Option<Spread>,
+    spread: Option<MeanUncertainty>,
 }
 
-impl Sample {
-    fn of(recordings: &[&Breakdown], measure: Measure) -> Option<Self> {
-        let values = |run: &Breakdown| run.values(|rank, iteration| measure.of(rank, iteration));
+impl MeasureSample {
+    fn from_recordings(recordings: &[&Breakdown], measure: ComparedMeasure) -> Option<Self> {
+        let values = |run: &Breakdown| run.values(|rank, iteration| measure.value_in(rank, iteration));
         match recordings {
             [run] => {
                 let own = values(run)?;
@@ -238,35 +247,39 @@ impl Sample {
                 Self::of_iterations(own, drift.max_by(|one, other| one.square.total_cmp(&other.square)))
             }
             _ => Self::of_recordings(
-                recordings.iter().map(|run| Some(Summary::of(&values(run)?)?.mean)).collect::<Option<Vec<f64>>>()?,
+                recordings
+                    .iter()
+                    .map(|run| Some(ValueSummary::compute(&values(run)?)?.mean))
+                    .collect::<Option<Vec<f64>>>()?,
             ),
         }
     }
 
-    fn of_iterations(values: Vec<f64>, drift: Option<Drift>) -> Option<Self> {
-        let summary = Summary::of(&values)?;
-        let among = Spread::of_mean(&values, summary.mean);
-        let spread = among.map(|among| drift.map_or(among, |drift| among.and(drift.of_mean(summary.mean))));
-        Some(Sample { values, summary, spread })
+    fn of_iterations(values: Vec<f64>, drift: Option<RecordingDrift>) -> Option<Self> {
+        let summary = ValueSummary::compute(&values)?;
+        let among = MeanUncertainty::of_mean(&values, summary.mean);
+        let spread = among.map(|among| drift.map_or(among, |drift| among.plus(drift.of_mean(summary.mean))));
+        Some(MeasureSample { values, summary, spread })
     }
 
     fn of_recordings(values: Vec<f64>) -> Option<Self> {
-        let summary = Summary::of(&values)?;
+        let summary = ValueSummary::compute(&values)?;
         let count = values.len() as f64;
-        let spread = summary.spread.map(|spread| Spread { square: spread.powi(2) / count, freedom: count - 1.0 });
-        Some(Sample { values, summary, spread })
+        let spread =
+            summary.spread.map(|spread| MeanUncertainty { square: spread.powi(2) / count, freedom: count - 1.0 });
+        Some(MeasureSample { values, summary, spread })
     }
 }
 
-impl Drift {
-    fn of_mean(self, mean: f64) -> Spread {
-        Spread { square: self.square * mean.powi(2), freedom: self.freedom }
+impl RecordingDrift {
+    fn of_mean(self, mean: f64) -> MeanUncertainty {
+        MeanUncertainty { square: self.square * mean.powi(2), freedom: self.freedom }
     }
 }
 
 /// The values of two samples relative to their mean. They are equal for the same number under two names; none if all
 /// values are zero.
-fn shape(samples: &[Sample; 2]) -> Option<Vec<i64>> {
+fn shape(samples: &[MeasureSample; 2]) -> Option<Vec<i64>> {
     let [before, after] = samples;
     let scale = (before.summary.mean.abs() + after.summary.mean.abs()) / 1e9;
     (scale > 0.0)
@@ -274,15 +287,15 @@ fn shape(samples: &[Sample; 2]) -> Option<Vec<i64>> {
 }
 
 /// The second mean minus the first; rounding errors count as no change.
-fn change(before: &Summary, after: &Summary) -> f64 {
+fn change(before: &ValueSummary, after: &ValueSummary) -> f64 {
     let change = after.mean - before.mean;
     if is_rounding(change, before.mean) { 0.0 } else { change }
 }
 
 /// The confidence interval of the difference of the means, with the given probability of error.
-fn welch(before: &Sample, after: &Sample, misses: f64) -> Option<[f64; 2]> {
+fn welch(before: &MeasureSample, after: &MeasureSample, misses: f64) -> Option<[f64; 2]> {
     let change = change(&before.summary, &after.summary);
-    let both = before.spread?.and(after.spread?);
+    let both = before.spread?.plus(after.spread?);
     if both.square == 0.0 {
         return (change == 0.0).then_some([0.0; 2]);
     }
@@ -294,8 +307,8 @@ fn welch(before: &Sample, after: &Sample, misses: f64) -> Option<[f64; 2]> {
 mod tests {
     use super::*;
 
-    fn of_iterations(values: &[f64]) -> Sample {
-        Sample::of_iterations(values.to_vec(), None).unwrap()
+    fn of_iterations(values: &[f64]) -> MeasureSample {
+        MeasureSample::of_iterations(values.to_vec(), None).unwrap()
     }
 
     /// The 95 % interval for two samples of iterations.
@@ -324,7 +337,7 @@ mod tests {
     /// mean is 1. The half-width is scipy's `t.ppf(0.975, 2)`, 4.302653, times the root of 2.
     #[test]
     fn several_recordings_are_as_many_values() {
-        let sample = |values: [f64; 2]| Sample::of_recordings(values.to_vec()).unwrap();
+        let sample = |values: [f64; 2]| MeasureSample::of_recordings(values.to_vec()).unwrap();
         let [low, high] = welch(&sample([9.0, 11.0]), &sample([19.0, 21.0]), 0.05).unwrap();
         assert!((low - (10.0 - 6.084_870)).abs() < 1e-5 && (high - (10.0 + 6.084_870)).abs() < 1e-5, "{low} {high}");
     }
@@ -334,8 +347,8 @@ mod tests {
     #[test]
     fn what_a_machine_drifts_by_makes_intervals_wider() {
         let (before, after) = ([100.0, 100.1, 99.9, 100.0], [108.0, 108.1, 107.9, 108.0]);
-        let drift = Some(Drift { square: 0.01, freedom: 8.0 });
-        let with = |values: &[f64]| Sample::of_iterations(values.to_vec(), drift).unwrap();
+        let drift = Some(RecordingDrift { square: 0.01, freedom: 8.0 });
+        let with = |values: &[f64]| MeasureSample::of_iterations(values.to_vec(), drift).unwrap();
         assert!(of_values(&before, &after).unwrap()[0] > 7.0);
         let [low, high] = welch(&with(&before), &with(&after), 0.05).unwrap();
         // The root of 100 + 116.6 is 14.72, and t with 16 degrees of freedom is 2.12.

@@ -1,7 +1,7 @@
 //! Time in which the main thread did not run while other threads of its process did, as where they hold Python's interpreter lock.
 
 use crate::breakdown::{Iteration, RankBreakdown};
-use crate::categories::thread_state::State;
+use crate::categories::thread_state::ThreadState;
 use crate::correction::take_out::WAITS;
 use perf4sight_traces::Trace;
 use perf4sight_traces::intervals::clipped;
@@ -28,7 +28,7 @@ fn by_others(rank: &RankBreakdown, trace: &Trace, one: &Iteration) -> i64 {
     for ((start, end), span) in clipped(&rank.timeline, one.window) {
         match (Some(trace.events[span.event as usize].track) == rank.main, span.state) {
             (false, _) => others += end - start,
-            (true, State::Delegates) => delegates += end - start,
+            (true, ThreadState::Delegates) => delegates += end - start,
             (true, _) => {}
         }
     }

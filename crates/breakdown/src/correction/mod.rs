@@ -8,15 +8,15 @@ mod without_recording;
 
 use crate::breakdown::{Iteration, RankBreakdown};
 use crate::categories::TimeCategory;
-use crate::categories::sets::Sets;
-use crate::iterations::marks::Markers;
-use costs::Costs;
+use crate::categories::sets::TimeSets;
+use crate::iterations::marks::IterationMarkers;
+use costs::RecordingCosts;
 use perf4sight_base::stats::{mean, median};
 use perf4sight_base::units::Milliseconds;
 use perf4sight_record::Recording;
-use perf4sight_record::{DOUBTFUL, Overhead, Times};
+use perf4sight_record::{DOUBTFUL, PeriodTimes, RecordingOverhead};
 use perf4sight_traces::Trace;
-use result::{Corrected, Correction, Divided, Drift};
+use result::{BreakdownCorrection, CorrectedIteration, DividedTime, RecordingDrift};
 use take_out::WAITS;
 
 /// If recording costs more than this many times the known cost of its events, the events do not explain it. The factor
@@ -46,13 +46,13 @@ impl RankBreakdown {
 
     /// Corrects the iterations if the recording permits it; otherwise adds a warning with the reason.
     pub fn correct(&mut self, trace: &Trace, recording: Option<&Recording>) {
-        self.correction = Correction::of(self, trace, recording);
+        self.correction = BreakdownCorrection::compute(self, trace, recording);
     }
 }
 
-impl Correction {
-    fn of(rank: &RankBreakdown, trace: &Trace, recording: Option<&Recording>) -> Self {
-        let mut correction = Correction::default();
+impl BreakdownCorrection {
+    fn compute(rank: &RankBreakdown, trace: &Trace, recording: Option<&Recording>) -> Self {
+        let mut correction = BreakdownCorrection::default();
         if let Err(why) = correction.fill(rank, trace, recording) {
             correction.warnings.push(format!("these times include what recording takes: {why}"));
         }
@@ -67,20 +67,21 @@ impl Correction {
         check_trace(rank, trace, recording)?;
         self.ranks = Some(recording.ranks).filter(|ranks| *ranks > 1);
         self.alone = recording.ranks == 1;
-        if rank.markers != Markers::ProfilerSteps {
-            self.drift = Drift::of(&recording.wall);
+        if rank.markers != IterationMarkers::ProfilerSteps {
+            self.drift = RecordingDrift::from_times(&recording.wall);
             return Err("these iterations are not those that were timed without it".to_owned());
         }
-        let overhead = Overhead::of(recording).ok_or("no iterations were timed without it")?;
-        let untimed = untimed(rank, recording)?;
-        self.drift = Drift::of(&recording.wall);
+        let overhead = RecordingOverhead::from_recording(recording).ok_or("no iterations were timed without it")?;
+        let untimed = untimed_nanoseconds(rank, recording)?;
+        self.drift = RecordingDrift::from_times(&recording.wall);
         self.processor = of_iterations(rank, recording.processor.as_ref());
         self.delayed = of_iterations(rank, recording.delayed.as_ref());
         self.rivals = recording.rivals;
         let thread = of_iterations(rank, recording.thread.as_ref());
         self.held_up = held_up::held_up(rank, trace, &thread, &self.processor);
         self.python_threads = recording.python_threads;
-        self.processor_drift = recording.processor.as_ref().filter(|_| !self.processor.is_empty()).and_then(Drift::of);
+        self.processor_drift =
+            recording.processor.as_ref().filter(|_| !self.processor.is_empty()).and_then(RecordingDrift::from_times);
         self.slows_python = recording.slows_python();
         self.warnings.extend(overhead.doubts.iter().cloned());
         let contradiction = overhead.contradiction();
@@ -100,7 +101,7 @@ impl Correction {
 }
 
 /// The value of each iteration; empty unless it is stored for all.
-fn of_iterations(rank: &RankBreakdown, times: Option<&Times>) -> Vec<u64> {
+fn of_iterations(rank: &RankBreakdown, times: Option<&PeriodTimes>) -> Vec<u64> {
     let times = times.map_or_else(Vec::new, |times| times.recorded.concat());
     let stored = rank.iterations.iter().filter_map(|one| times.get(number(&one.name)?).copied());
     if times.len() == rank.iterations.len() { stored.collect() } else { Vec::new() }
@@ -121,7 +122,7 @@ fn check_trace(rank: &RankBreakdown, trace: &Trace, recording: &Recording) -> Re
 /// Nanoseconds by which each window is longer than its measured time: the range that marks an iteration begins before
 /// the time is taken, and ends afterwards. Negative if the window contains only the script and the measured time
 /// includes the recorder.
-fn untimed(rank: &RankBreakdown, recording: &Recording) -> Result<Vec<f64>, String> {
+fn untimed_nanoseconds(rank: &RankBreakdown, recording: &Recording) -> Result<Vec<f64>, String> {
     let timed = recording.wall.recorded.concat();
     let lengths = |iteration: &Iteration| {
         let range = (iteration.range.1 - iteration.range.0) as f64;
@@ -145,7 +146,7 @@ fn number(name: &str) -> Option<usize> {
 }
 
 /// What recording adds to a mean iteration, in nanoseconds, and to each iteration beyond what was timed of it.
-struct Added<'a> {
+struct AddedByRecording<'a> {
     /// In proportion to the costs of events.
     work: f64,
     /// The share of the time in which the script may wait.
@@ -153,19 +154,19 @@ struct Added<'a> {
     untimed: &'a [f64],
 }
 
-impl<'a> Added<'a> {
+impl<'a> AddedByRecording<'a> {
     /// Recording takes no more of what works than the processor time that it adds: the rest is waiting, by chance or because
     /// of recording. The reason if an iteration waits for less than that.
-    fn of(rank: &RankBreakdown, overhead: &Overhead, untimed: &'a [f64]) -> Result<Self, String> {
+    fn estimate(rank: &RankBreakdown, overhead: &RecordingOverhead, untimed: &'a [f64]) -> Result<Self, String> {
         let (work, _) = overhead.worked();
-        let waiting = overhead.taken() - work;
+        let waiting = overhead.subtracted() - work;
         let waits = |one: &Iteration| WAITS.map(|category| one.sets.idle(category) as f64).into_iter().sum::<f64>();
         let waits = mean(&rank.iterations.iter().map(waits).collect::<Vec<_>>());
         match waiting <= waits {
-            true => Ok(Added { work, of_waits: if waits > 0.0 { waiting / waits } else { 0.0 }, untimed }),
+            true => Ok(AddedByRecording { work, of_waits: if waits > 0.0 { waiting / waits } else { 0.0 }, untimed }),
             false => Err(format!(
                 "iterations take {} more than without recording, of which {} are processor time, and wait for less than the rest",
-                Milliseconds(overhead.taken() / 1e6),
+                Milliseconds(overhead.subtracted() / 1e6),
                 Milliseconds(work / 1e6)
             )),
         }
@@ -173,8 +174,8 @@ impl<'a> Added<'a> {
 }
 
 /// The nanoseconds to subtract from an iteration in proportion to the costs of its events.
-struct Subtracted {
-    costs: Costs,
+struct SubtractedTime {
+    costs: RecordingCosts,
     nanoseconds: f64,
 }
 
@@ -182,33 +183,35 @@ struct Subtracted {
 fn take_out(
     rank: &RankBreakdown,
     trace: &Trace,
-    overhead: &Overhead,
+    overhead: &RecordingOverhead,
     untimed: &[f64],
     slows_python: bool,
-) -> (Vec<Corrected>, Option<String>) {
-    let divided = Added::of(rank, overhead, untimed).and_then(|added| {
+) -> (Vec<CorrectedIteration>, Option<String>) {
+    let divided = AddedByRecording::estimate(rank, overhead, untimed).and_then(|added| {
         let costs = costs::costs(rank, trace);
         let subtracted = match slows_python {
             true => from_python(rank, costs, &added),
             false => from_events(costs, overhead, &added)?,
         };
-        enough(rank, &subtracted)?;
+        check_enough_time(rank, &subtracted)?;
         let divided = rank.iterations.iter().zip(&subtracted);
-        let divided =
-            divided.map(|(one, less)| Divided::of(one, &less.costs, less.nanoseconds.round() as i64, added.of_waits));
+        let divided = divided.map(|(one, less)| {
+            DividedTime::subtract(one, &less.costs, less.nanoseconds.round() as i64, added.of_waits)
+        });
         Ok(divided.collect::<Vec<_>>())
     });
     match divided {
         Ok(divided) => {
-            let corrected = |divided: Divided| Corrected { total: divided.sets.total(), divided: Some(divided) };
+            let corrected =
+                |divided: DividedTime| CorrectedIteration { total: divided.sets.total(), divided: Some(divided) };
             (divided.into_iter().map(corrected).collect(), None)
         }
         Err(why) => {
             // Every iteration gets the same.
             let whole = |(one, untimed): (&Iteration, &f64)| {
                 let idle = one.sets.total() - one.sets.gpu_busy();
-                let less = ((overhead.taken() + untimed).round() as i64).clamp(0, idle);
-                Corrected { total: one.sets.total() - less, divided: None }
+                let less = ((overhead.subtracted() + untimed).round() as i64).clamp(0, idle);
+                CorrectedIteration { total: one.sets.total() - less, divided: None }
             };
             (rank.iterations.iter().zip(untimed).map(whole).collect(), Some(why))
         }
@@ -216,25 +219,29 @@ fn take_out(
 }
 
 /// If recording slows Python itself down: events get their known cost, at most what was measured, and Python the rest.
-fn from_python(rank: &RankBreakdown, costs: Vec<Costs>, added: &Added<'_>) -> Vec<Subtracted> {
-    let python = |sets: &Sets| sets.idle(TimeCategory::Python) as f64;
+fn from_python(rank: &RankBreakdown, costs: Vec<RecordingCosts>, added: &AddedByRecording<'_>) -> Vec<SubtractedTime> {
+    let python = |sets: &TimeSets| sets.idle(TimeCategory::Python) as f64;
     let known: Vec<f64> = costs.iter().map(|costs| 1000.0 * costs.values().flatten().sum::<f64>()).collect();
     let all: Vec<f64> = rank.iterations.iter().map(|iteration| python(&iteration.sets)).collect();
     let of_known = (added.work / mean(&known).max(f64::MIN_POSITIVE)).min(1.0);
     let slower = ((added.work - mean(&known)) / mean(&all).max(1.0)).max(0.0);
-    let subtracted = |(place, mut costs): (usize, Costs)| {
+    let subtracted = |(place, mut costs): (usize, RecordingCosts)| {
         for (operation, sets) in &rank.iterations[place].operations {
             let own = costs.entry(*operation).or_default();
             own[TimeCategory::Python.index()] += slower * python(sets) / 1000.0;
         }
         let nanoseconds = of_known * known[place] + slower * all[place] + added.untimed[place];
-        Subtracted { costs, nanoseconds }
+        SubtractedTime { costs, nanoseconds }
     };
     costs.into_iter().enumerate().map(subtracted).collect()
 }
 
 /// By the cost of each iteration's events, or the reason why these do not explain the overhead.
-fn from_events(costs: Vec<Costs>, overhead: &Overhead, added: &Added<'_>) -> Result<Vec<Subtracted>, String> {
+fn from_events(
+    costs: Vec<RecordingCosts>,
+    overhead: &RecordingOverhead,
+    added: &AddedByRecording<'_>,
+) -> Result<Vec<SubtractedTime>, String> {
     let sums: Vec<f64> = costs.iter().map(|costs| costs.values().flatten().sum()).collect();
     let ordinary = sums.iter().zip(&overhead.ordinary).filter(|(_, ordinary)| **ordinary).map(|(sum, _)| *sum);
     let by_events = mean(&ordinary.collect::<Vec<_>>());
@@ -244,17 +251,19 @@ fn from_events(costs: Vec<Costs>, overhead: &Overhead, added: &Added<'_>) -> Res
         return Err(format!("by what events are known to cost, they explain {percent:.0} % of it"));
     }
     let each = if by_events > 0.0 { added.work / by_events } else { 0.0 };
-    let subtracted =
-        |(place, costs): (usize, Costs)| Subtracted { costs, nanoseconds: each * sums[place] + added.untimed[place] };
+    let subtracted = |(place, costs): (usize, RecordingCosts)| SubtractedTime {
+        costs,
+        nanoseconds: each * sums[place] + added.untimed[place],
+    };
     Ok(costs.into_iter().enumerate().map(subtracted).collect())
 }
 
 /// Checks that every category has as much time as is to be subtracted from it. If not, some of that belongs to other categories,
 /// and nothing tells to which.
-fn enough(rank: &RankBreakdown, subtracted: &[Subtracted]) -> Result<(), String> {
+fn check_enough_time(rank: &RankBreakdown, subtracted: &[SubtractedTime]) -> Result<(), String> {
     let mut all = [[0.0, 0.0]; TimeCategory::ALL.len()];
-    for one in rank.counted() {
-        let Subtracted { costs, nanoseconds } = &subtracted[one.number];
+    for one in rank.counted_iterations() {
+        let SubtractedTime { costs, nanoseconds } = &subtracted[one.number];
         let sum: f64 = costs.values().flatten().sum();
         for category in TimeCategory::ALL {
             let costs: f64 = costs.values().map(|costs| costs[category.index()]).sum();
@@ -263,7 +272,7 @@ fn enough(rank: &RankBreakdown, subtracted: &[Subtracted]) -> Result<(), String>
             *holds += one.sets.idle(category) as f64;
         }
     }
-    let count = rank.counted().count().max(1) as f64;
+    let count = rank.counted_iterations().count().max(1) as f64;
     let out = TimeCategory::ALL.into_iter().find(|category| all[category.index()][0] > all[category.index()][1]);
     out.map_or(Ok(()), |category| {
         let [takes, holds] = all[category.index()].map(|sum| Milliseconds(sum / count / 1e6));
@@ -272,8 +281,9 @@ fn enough(rank: &RankBreakdown, subtracted: &[Subtracted]) -> Result<(), String>
 }
 
 /// Compares the corrected iterations that are shown with those without recording.
-fn check(rank: &RankBreakdown, corrected: &[Corrected], overhead: &mut Overhead) -> Vec<String> {
-    let counted = rank.counted().map(|one| (corrected[one.number].total as f64, overhead.ordinary.get(one.number)));
+fn check(rank: &RankBreakdown, corrected: &[CorrectedIteration], overhead: &mut RecordingOverhead) -> Vec<String> {
+    let counted =
+        rank.counted_iterations().map(|one| (corrected[one.number].total as f64, overhead.ordinary.get(one.number)));
     let counted: Vec<(f64, bool)> = counted.filter_map(|(total, ordinary)| Some((total, *ordinary?))).collect();
     let all: Vec<f64> = counted.iter().map(|(total, _)| *total).collect();
     let ordinary: Vec<f64> = counted.iter().filter(|(_, ordinary)| *ordinary).map(|(total, _)| *total).collect();

@@ -1,44 +1,44 @@
 //! Subtracts the cost of recording from an iteration, category by category.
 
-use super::costs::Costs;
-use super::result::Divided;
+use super::costs::RecordingCosts;
+use super::result::DividedTime;
 use crate::breakdown::Iteration;
 use crate::categories::TimeCategory;
-use crate::operations::Operation;
+use crate::operations::TrainingOperation;
 
 /// The categories in which a script may wait.
 pub(super) const WAITS: [TimeCategory; 3] = [TimeCategory::Wait, TimeCategory::PythonOrWait, TimeCategory::Unrecorded];
 
-impl Divided {
+impl DividedTime {
     /// Subtracts this many nanoseconds from an iteration, in proportion to the costs, and this share of the time in which it may
     /// wait. Only time with an idle GPU is shortened, because the GPU takes as long with a profiler as without.
-    pub fn of(iteration: &Iteration, costs: &Costs, nanoseconds: i64, of_waits: f64) -> Self {
+    pub fn subtract(iteration: &Iteration, costs: &RecordingCosts, nanoseconds: i64, of_waits: f64) -> Self {
         let (mut sets, mut operations) = (iteration.sets, iteration.operations.clone());
         for part in operations.values_mut() {
             for category in WAITS {
                 let less = (of_waits * part.idle(category) as f64) as i64;
-                part.shorten(category, less);
-                sets.shorten(category, less);
+                part.subtract(category, less);
+                sets.subtract(category, less);
             }
         }
-        let cells: Vec<(Operation, TimeCategory)> =
+        let cells: Vec<(TrainingOperation, TimeCategory)> =
             operations.keys().flat_map(|&operation| TimeCategory::ALL.map(|category| (operation, category))).collect();
-        let cell = |(operation, category): &(Operation, TimeCategory)| Cell {
+        let cell = |(operation, category): &(TrainingOperation, TimeCategory)| TimeCell {
             holds: operations[operation].idle(*category),
             costs: costs.get(operation).map_or(0.0, |costs| costs[category.index()]),
         };
         let taken = take(nanoseconds, &cells.iter().map(cell).collect::<Vec<_>>());
         for ((operation, category), taken) in cells.into_iter().zip(taken) {
-            sets.shorten(category, taken);
+            sets.subtract(category, taken);
             if let Some(sets) = operations.get_mut(&operation) {
-                sets.shorten(category, taken);
+                sets.subtract(category, taken);
             }
         }
-        Divided { sets, operations }
+        DividedTime { sets, operations }
     }
 }
 
-struct Cell {
+struct TimeCell {
     holds: i64,
     /// Its cost of recording relative to the other cells.
     costs: f64,
@@ -46,7 +46,7 @@ struct Cell {
 
 /// Splits nanoseconds over cells: in proportion to their costs, at most as much as a cell holds. What the cells with
 /// costs cannot provide is taken from all cells in proportion to their time.
-fn take(nanoseconds: i64, cells: &[Cell]) -> Vec<i64> {
+fn take(nanoseconds: i64, cells: &[TimeCell]) -> Vec<i64> {
     let mut taken = vec![0; cells.len()];
     let mut left = nanoseconds.clamp(0, cells.iter().map(|cell| cell.holds).sum());
     while left > 0 {
@@ -56,7 +56,7 @@ fn take(nanoseconds: i64, cells: &[Cell]) -> Vec<i64> {
             open.collect::<Vec<bool>>()
         };
         let costly = open(true).contains(&true);
-        let weight = |(cell, open): (&Cell, bool)| match (open, costly) {
+        let weight = |(cell, open): (&TimeCell, bool)| match (open, costly) {
             (false, _) => 0.0,
             (true, true) => cell.costs,
             (true, false) => cell.holds as f64,

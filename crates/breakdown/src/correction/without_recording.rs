@@ -7,7 +7,7 @@ use perf4sight_record::{DOUBTFUL, WithoutRecording, both};
 impl RankBreakdown {
     /// The mean over the iterations that count; none if it is unknown.
     pub fn without_recording(&self) -> Option<WithoutRecording> {
-        Some(WithoutRecording::around(self.summary_of(total)?.mean, self.either_way()))
+        Some(WithoutRecording::from_mean(self.summary_of(total)?.mean, self.either_way()))
     }
 
     /// Whether the corrected iterations were close to those without recording in every comparison. If not, only the
@@ -41,7 +41,7 @@ impl RankBreakdown {
         let overhead = self.correction.overhead.as_ref()?;
         let [low, high] = overhead.either_way()?;
         let Some(long) = overhead.long else { return Some([low, high]) };
-        let ordinary = self.counted().filter(|one| overhead.ordinary.get(one.number) == Some(&true));
+        let ordinary = self.counted_iterations().filter(|one| overhead.ordinary.get(one.number) == Some(&true));
         let ordinary: Option<Vec<f64>> = ordinary.map(|one| total(self, one)).collect();
         let own = self.summary_of(total)?.mean - mean(&ordinary.filter(|ordinary| !ordinary.is_empty())?);
         let [fewer, more] = long.interval.map(|adds| adds - own);
@@ -59,7 +59,7 @@ impl Breakdown {
     pub fn without_recording(&self) -> Option<WithoutRecording> {
         let ranks: Option<Vec<[f64; 2]>> = self.ranks.iter().map(RankBreakdown::either_way).collect();
         let all = ranks.map(|ranks| [0, 1].map(|end| mean(&ranks.iter().map(|way| way[end]).collect::<Vec<_>>())));
-        Some(WithoutRecording::around(self.summary_of(total)?.mean, all))
+        Some(WithoutRecording::from_mean(self.summary_of(total)?.mean, all))
     }
 }
 

@@ -1,14 +1,14 @@
 //! Why all streams of the accelerators are idle.
 
-use crate::categories::thread_state::{State, is_function};
-use crate::gpu::device::Device;
-use crate::threads::Span;
+use crate::categories::thread_state::{ThreadState, is_function};
+use crate::gpu::device::GpuActivity;
+use crate::threads::ThreadSpan;
 use perf4sight_traces::intervals::{Interval, overlapping, partition, union};
-use perf4sight_traces::{Category, Trace, TrackId};
+use perf4sight_traces::{EventCategory, Trace, TrackId};
 use std::collections::HashMap;
 
 perf4sight_base::words! {
-    pub enum Idle {
+    pub enum IdleCause {
         /// The process has not launched the next work yet.
         Host = "host",
         /// The next work has been launched and has not begun.
@@ -32,12 +32,12 @@ pub struct IdleTime {
 impl IdleTime {
     /// The time of one cause; none if the trace does not show it: a single rank does not show whether it waits for
     /// others.
-    pub fn get(&self, cause: Idle) -> Option<i64> {
-        (cause != Idle::AnotherRank || self.shows_ranks).then(|| self.nanoseconds[cause.index()])
+    pub fn get(&self, cause: IdleCause) -> Option<i64> {
+        (cause != IdleCause::AnotherRank || self.shows_ranks).then(|| self.nanoseconds[cause.index()])
     }
 }
 
-pub(crate) struct Causes {
+pub(crate) struct IdleCauses {
     /// The beginning of each work on a stream and the moment of its launch, ordered by beginning.
     launches: Vec<(i64, i64)>,
     /// When the process is in a call that synchronises with the accelerator.
@@ -45,15 +45,16 @@ pub(crate) struct Causes {
     waits_for_rank: Vec<Interval>,
 }
 
-impl Causes {
-    pub fn of(trace: &Trace, timeline: &[Span], main: Option<TrackId>) -> Self {
-        let synchronises = timeline.iter().filter(|span| span.state == State::Synchronises);
-        let calls = trace.events.iter().filter(|event| event.category == Category::Runtime && event.correlation != 0);
+impl IdleCauses {
+    pub fn from_trace(trace: &Trace, timeline: &[ThreadSpan], main: Option<TrackId>) -> Self {
+        let synchronises = timeline.iter().filter(|span| span.state == ThreadState::Synchronises);
+        let calls =
+            trace.events.iter().filter(|event| event.category == EventCategory::Runtime && event.correlation != 0);
         let calls: HashMap<u64, i64> = calls.map(|event| (event.correlation, event.start)).collect();
         let work = trace.events.iter().filter(|event| event.category.on_device());
         let ranks = trace.events.iter().filter(|event| Some(event.track) == main);
         let ranks = ranks.filter(|event| waits_for_rank(event.category, trace.name(event)));
-        Causes {
+        IdleCauses {
             launches: work.filter_map(|event| Some((event.start, *calls.get(&event.correlation)?))).collect(),
             synchronises: union(synchronises.map(|span| (span.start, span.end))),
             waits_for_rank: union(ranks.map(|event| (event.start, event.end()))),
@@ -62,17 +63,17 @@ impl Causes {
 
     /// The idle time of a window. Waiting for another rank is known if `shows_ranks` is set or the trace
     /// has a call that waits for ranks.
-    pub fn within(&self, window: Interval, device: &Device, shows_ranks: bool) -> IdleTime {
+    pub fn idle_in(&self, window: Interval, device: &GpuActivity, shows_ranks: bool) -> IdleTime {
         let shows_ranks = shows_ranks || !self.waits_for_rank.is_empty();
         IdleTime { nanoseconds: self.by_cause(window, device), shows_ranks }
     }
 
-    fn by_cause(&self, window: Interval, device: &Device) -> [i64; 5] {
+    fn by_cause(&self, window: Interval, device: &GpuActivity) -> [i64; 5] {
         let mut idle = [0; 5];
         let behind = device.busy.partition_point(|(_, stops)| *stops <= window.0);
         let mut at = window.0;
         for &(start, stop) in &device.busy[behind..] {
-            self.add((at, start.min(window.1)), self.asked(start), &mut idle);
+            self.add((at, start.min(window.1)), self.launch_of(start), &mut idle);
             at = stop;
             if at >= window.1 {
                 return idle;
@@ -84,7 +85,7 @@ impl Causes {
     }
 
     /// The moment at which the work that begins at `begins` was launched; the first of several.
-    fn asked(&self, begins: i64) -> Option<i64> {
+    fn launch_of(&self, begins: i64) -> Option<i64> {
         let first = self.launches.partition_point(|(start, _)| *start < begins);
         self.launches[first..].iter().take_while(|(start, _)| *start == begins).map(|(_, asked)| *asked).min()
     }
@@ -95,14 +96,14 @@ impl Causes {
         }
         let known = asked.is_some();
         let asked = asked.unwrap_or(end).clamp(start, end);
-        idle[Idle::KernelLaunch.index()] += end - asked;
+        idle[IdleCause::KernelLaunch.index()] += end - asked;
         let sets = [&self.waits_for_rank, &self.synchronises].map(|set| overlapping(set, (start, asked)));
         for (holds, nanoseconds) in partition((start, asked), &sets) {
             let cause = match holds {
-                0 if known => Idle::Host,
-                0 => Idle::NoLaunch,
-                2 => Idle::Synchronisation,
-                _ => Idle::AnotherRank,
+                0 if known => IdleCause::Host,
+                0 => IdleCause::NoLaunch,
+                2 => IdleCause::Synchronisation,
+                _ => IdleCause::AnotherRank,
             };
             idle[cause.index()] += nanoseconds;
         }
@@ -123,8 +124,8 @@ const CALLS_FOR_RANKS: &[&str] = &[
     "c10d::monitored_barrier",
 ];
 
-fn waits_for_rank(category: Category, name: &str) -> bool {
+fn waits_for_rank(category: EventCategory, name: &str) -> bool {
     let call = CALLS_FOR_RANKS.iter().any(|known| name.starts_with(known));
-    let python = category == Category::Python;
-    (python && is_function(name, WAITING_FOR_RANKS)) || (call && (python || category == Category::Operator))
+    let python = category == EventCategory::Python;
+    (python && is_function(name, WAITING_FOR_RANKS)) || (call && (python || category == EventCategory::Operator))
 }

@@ -4,7 +4,7 @@ use perf4sight_traces::TrackId;
 use perf4sight_traces::intervals::Interval;
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Markers {
+pub enum IterationMarkers {
     /// Events with a name that the user gave.
     Named(String),
     /// The steps of PyTorch's profiler, `ProfilerStep#`; the ranges of `enable_profiling` and `disable_profiling` have
@@ -28,22 +28,22 @@ pub enum Markers {
 pub(crate) const MOST: usize = 5000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct IterationMark {
     pub name: String,
     /// The part of the range that belongs to the script.
     pub window: Interval,
     pub range: Interval,
 }
 
-impl Mark {
+impl IterationMark {
     pub fn new(name: String, range: Interval) -> Self {
-        Mark { name, window: range, range }
+        IterationMark { name, window: range, range }
     }
 }
 
-pub(crate) struct Found {
-    pub markers: Markers,
-    pub marks: Vec<Mark>,
+pub(crate) struct FoundIterations {
+    pub markers: IterationMarkers,
+    pub marks: Vec<IterationMark>,
     pub track: Option<TrackId>,
     /// The number of marks that begin within another one, which was cut there.
     pub overlapping: usize,
@@ -59,19 +59,29 @@ pub(crate) struct Found {
     pub likely: Option<String>,
 }
 
-impl Found {
+impl FoundIterations {
     /// Iterations of which none was left out.
-    pub fn new(markers: Markers, marks: Vec<Mark>, track: Option<TrackId>) -> Self {
-        Found { markers, marks, track, overlapping: 0, inside: 0, behind: 0, unsettled: 0, elsewhere: 0, likely: None }
+    pub fn new(markers: IterationMarkers, marks: Vec<IterationMark>, track: Option<TrackId>) -> Self {
+        FoundIterations {
+            markers,
+            marks,
+            track,
+            overlapping: 0,
+            inside: 0,
+            behind: 0,
+            unsettled: 0,
+            elsewhere: 0,
+            likely: None,
+        }
     }
 }
 
-pub(crate) fn between(moments: &[i64], markers: Markers, track: TrackId) -> Found {
+pub(crate) fn marks_between(moments: &[i64], markers: IterationMarkers, track: TrackId) -> FoundIterations {
     let windows = || moments.windows(2).map(|pair| (pair[0], pair[1])).filter(is_window);
-    let mark = |(at, window): (usize, Interval)| Mark::new(format!("iteration {}", at + 1), window);
-    let marks: Vec<Mark> = windows().take(MOST).enumerate().map(mark).collect();
+    let mark = |(at, window): (usize, Interval)| IterationMark::new(format!("iteration {}", at + 1), window);
+    let marks: Vec<IterationMark> = windows().take(MOST).enumerate().map(mark).collect();
     let behind = windows().count() - marks.len();
-    Found { behind, ..Found::new(markers, marks, Some(track)) }
+    FoundIterations { behind, ..FoundIterations::new(markers, marks, Some(track)) }
 }
 
 /// Whether it has a positive length that does not overflow.

@@ -5,37 +5,37 @@ mod recorder_calls;
 mod repetition;
 
 use crate::calls::label;
-use crate::categories::thread_state::States;
-use marks::{Found, MOST, Mark, Markers, between, is_window};
+use crate::categories::thread_state::EventStates;
+use marks::{FoundIterations, IterationMark, IterationMarkers, MOST, is_window, marks_between};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Event, NameId, Phase, Trace, TrackId, recording_of};
+use perf4sight_traces::{EventCategory, EventPhase, NameId, Trace, TraceEvent, TrackId, recording_of};
 use std::collections::BTreeMap;
 
 /// Finds the iterations by the given name, else by the marks in the trace, else by repetition on a thread.
 ///
 /// # Errors
 /// A name that no event has.
-pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) -> Result<Found> {
+pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) -> Result<FoundIterations> {
     if let Some(name) = named {
-        let mut marks = [Category::Annotation, Category::Python, Category::Operator]
+        let mut marks = [EventCategory::Annotation, EventCategory::Python, EventCategory::Operator]
             .into_iter()
             .find_map(|category| ranges(trace, category, |other| other == name || family(other) == Some(name)))
-            .ok_or_else(|| unknown(trace, name))?;
+            .ok_or_else(|| unknown_name_error(trace, name))?;
         let unsettled = marks.leave_out_unsettled(trace);
-        return Ok(Found { unsettled, ..marks.into_found(trace, Markers::Named(name.to_owned())) });
+        return Ok(FoundIterations { unsettled, ..marks.into_found(trace, IterationMarkers::Named(name.to_owned())) });
     }
-    let annotations = |wanted: &dyn Fn(&str) -> bool| ranges(trace, Category::Annotation, wanted);
+    let annotations = |wanted: &dyn Fn(&str) -> bool| ranges(trace, EventCategory::Annotation, wanted);
     if let Some(marks) = annotations(&|name| name.starts_with("ProfilerStep")) {
-        let (track, mut found) = (marks.track, marks.into_found(trace, Markers::ProfilerSteps));
+        let (track, mut found) = (marks.track, marks.into_found(trace, IterationMarkers::ProfilerSteps));
         recorder_calls::cut(trace, track, &mut found.marks);
         return Ok(found);
     }
     let steps = annotations(&|name| name.starts_with("Optimizer.step#"));
     let between = steps.and_then(|steps| between_steps(trace, &steps));
     let repeating = || repetition::find(trace, thread?);
-    let likely = || repetition::likely(trace, thread?);
-    Ok(between.or_else(repeating).unwrap_or_else(|| Found { likely: likely(), ..whole(trace) }))
+    let likely = || repetition::likely_marker(trace, thread?);
+    Ok(between.or_else(repeating).unwrap_or_else(|| FoundIterations { likely: likely(), ..whole_trace(trace) }))
 }
 
 /// `ProfilerStep` from `ProfilerStep#7`; none for a name without a number.
@@ -45,11 +45,11 @@ fn family(name: &str) -> Option<&str> {
 }
 
 /// The error for a name that marks no iterations, with the names that would.
-fn unknown(trace: &Trace, name: &str) -> Error {
+fn unknown_name_error(trace: &Trace, name: &str) -> Error {
     let mut annotations: Vec<&str> = trace
         .events
         .iter()
-        .filter(|event| event.category == Category::Annotation)
+        .filter(|event| event.category == EventCategory::Annotation)
         .map(|event| trace.name(event))
         .map(|name| family(name).unwrap_or(name))
         .collect();
@@ -68,17 +68,17 @@ fn unknown(trace: &Trace, name: &str) -> Error {
     }
 }
 
-struct Ranges<'a> {
+struct MarkerRanges<'a> {
     track: TrackId,
-    events: Vec<&'a Event>,
+    events: Vec<&'a TraceEvent>,
     /// The number of events on other tracks or without length.
     elsewhere: usize,
 }
 
 /// The events of a category with matching names, on the track that has most of them.
-fn ranges(trace: &Trace, category: Category, wanted: impl Fn(&str) -> bool) -> Option<Ranges<'_>> {
-    let mut tracks: BTreeMap<TrackId, Vec<&Event>> = BTreeMap::new();
-    let all = trace.events.iter().filter(|event| event.category == category && event.phase == Phase::Complete);
+fn ranges(trace: &Trace, category: EventCategory, wanted: impl Fn(&str) -> bool) -> Option<MarkerRanges<'_>> {
+    let mut tracks: BTreeMap<TrackId, Vec<&TraceEvent>> = BTreeMap::new();
+    let all = trace.events.iter().filter(|event| event.category == category && event.phase == EventPhase::Complete);
     let mut found = 0;
     for event in all.filter(|event| wanted(trace.name(event))) {
         found += 1;
@@ -87,15 +87,15 @@ fn ranges(trace: &Trace, category: Category, wanted: impl Fn(&str) -> bool) -> O
         }
     }
     let (track, events) = tracks.into_iter().rev().max_by_key(|(_, events)| events.len())?;
-    Some(Ranges { track, elsewhere: found - events.len(), events })
+    Some(MarkerRanges { track, elsewhere: found - events.len(), events })
 }
 
 /// The smallest number of steps of a less frequent optimizer.
 const SELDOM: usize = 3;
 
-impl<'a> Ranges<'a> {
+impl<'a> MarkerRanges<'a> {
     /// The least frequent optimizer, among those that step at regular intervals after several steps of `other`.
-    fn seldom(&self, other: NameId) -> Option<NameId> {
+    fn least_frequent(&self, other: NameId) -> Option<NameId> {
         let mut before: BTreeMap<NameId, Vec<usize>> = BTreeMap::new();
         let mut others = 0;
         for event in &self.events {
@@ -118,13 +118,13 @@ impl<'a> Ranges<'a> {
     /// outside, all stay.
     fn leave_out_unsettled(&mut self, trace: &Trace) -> usize {
         let ours = recording_of(&trace.file).is_some_and(|file| file.exists());
-        let recorded = ours.then(|| ranges(trace, Category::Annotation, |name| name.starts_with("ProfilerStep#")));
+        let recorded = ours.then(|| ranges(trace, EventCategory::Annotation, |name| name.starts_with("ProfilerStep#")));
         let Some(recorded) = recorded.flatten() else { return 0 };
-        let is_recorded = |event: &&Event| {
+        let is_recorded = |event: &&TraceEvent| {
             let later = recorded.events.partition_point(|step| step.start <= event.start);
             recorded.events[..later].last().is_some_and(|step| event.start < step.end())
         };
-        let settled: Vec<&'a Event> = self.events.iter().copied().filter(is_recorded).collect();
+        let settled: Vec<&'a TraceEvent> = self.events.iter().copied().filter(is_recorded).collect();
         if settled.is_empty() {
             return 0;
         }
@@ -132,8 +132,8 @@ impl<'a> Ranges<'a> {
         all - self.events.len()
     }
 
-    fn into_found(self, trace: &Trace, markers: Markers) -> Found {
-        let mut marks: Vec<Mark> = Vec::new();
+    fn into_found(self, trace: &Trace, markers: IterationMarkers) -> FoundIterations {
+        let mut marks: Vec<IterationMark> = Vec::new();
         let (mut overlapping, mut inside, mut behind) = (0, 0, 0);
         for event in self.events {
             if let Some(last) = marks.last_mut().filter(|last| event.start < last.range.1) {
@@ -142,43 +142,49 @@ impl<'a> Ranges<'a> {
                     continue;
                 }
                 overlapping += 1;
-                *last = Mark::new(std::mem::take(&mut last.name), (last.range.0, event.start));
+                *last = IterationMark::new(std::mem::take(&mut last.name), (last.range.0, event.start));
             }
             // One more mark is kept, because the next mark may be inside it or cut it.
             if marks.len() > MOST {
                 behind += marks.pop().filter(|late| is_window(&late.window)).iter().len();
             }
-            marks.push(Mark::new(label(trace.name(event)), (event.start, event.end())));
+            marks.push(IterationMark::new(label(trace.name(event)), (event.start, event.end())));
         }
         marks.retain(|mark| is_window(&mark.window));
         behind += marks.len().saturating_sub(MOST);
         marks.truncate(MOST);
         let elsewhere = self.elsewhere;
-        Found { overlapping, inside, behind, elsewhere, ..Found::new(markers, marks, Some(self.track)) }
+        FoundIterations {
+            overlapping,
+            inside,
+            behind,
+            elsewhere,
+            ..FoundIterations::new(markers, marks, Some(self.track))
+        }
     }
 }
 
 /// Iterations from the end of each optimizer step to the end of the next. With several optimizers, the one that steps
 /// first counts, or one that steps less often at regular intervals, such as a generator's after several steps of its
 /// critic.
-fn between_steps(trace: &Trace, steps: &Ranges) -> Option<Found> {
+fn between_steps(trace: &Trace, steps: &MarkerRanges) -> Option<FoundIterations> {
     let first = steps.events.first()?.name;
-    let optimizer = steps.seldom(first).unwrap_or(first);
+    let optimizer = steps.least_frequent(first).unwrap_or(first);
     let ends: Vec<i64> = steps.events.iter().filter(|step| step.name == optimizer).map(|step| step.end()).collect();
-    let markers = Markers::OptimizerSteps(trace.names.get(optimizer).to_owned());
-    let found = Found { elsewhere: steps.elsewhere, ..between(&ends, markers, steps.track) };
+    let markers = IterationMarkers::OptimizerSteps(trace.names.get(optimizer).to_owned());
+    let found = FoundIterations { elsewhere: steps.elsewhere, ..marks_between(&ends, markers, steps.track) };
     Some(found).filter(|found| !found.marks.is_empty())
 }
 
-fn whole(trace: &Trace) -> Found {
+fn whole_trace(trace: &Trace) -> FoundIterations {
     let extent = extent(trace).filter(is_window);
-    let mark = |window| Mark::new("whole trace".to_owned(), window);
-    Found::new(Markers::WholeTrace, extent.map(mark).into_iter().collect(), None)
+    let mark = |window| IterationMark::new("whole trace".to_owned(), window);
+    FoundIterations::new(IterationMarkers::WholeTrace, extent.map(mark).into_iter().collect(), None)
 }
 
 /// The first and the last moment of all activity on threads and streams.
 pub(crate) fn extent(trace: &Trace) -> Option<Interval> {
-    let mut states = States::of(trace);
+    let mut states = EventStates::new(trace);
     let works = trace.events.iter().filter(|event| event.category.on_device() || states.get(event).is_some());
     works.map(|event| (event.start, event.end())).reduce(|all, event| (all.0.min(event.0), all.1.max(event.1)))
 }

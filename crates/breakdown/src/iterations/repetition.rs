@@ -1,7 +1,7 @@
 //! Finds unmarked iterations: the name of an event at the beginning of similar spans of a thread's time.
 
-use crate::iterations::marks::{Found, Markers, between, is_window};
-use perf4sight_traces::{Category, Event, NameId, Phase, Trace, TrackId};
+use crate::iterations::marks::{FoundIterations, IterationMarkers, is_window, marks_between};
+use perf4sight_traces::{EventCategory, EventPhase, NameId, Trace, TraceEvent, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
 /// With fewer occurrences, there are too few spans to distinguish repetition from chance.
@@ -18,38 +18,39 @@ const LIKELY: f64 = 0.3;
 
 /// The iterations of a thread by the event that repeats most regularly, if one does. In a loop, most names occur once
 /// per iteration, or a few times. Of the names with equally many occurrences, the first one begins the iterations.
-pub(crate) fn find(trace: &Trace, track: TrackId) -> Option<Found> {
-    let events = outer(trace, track);
+pub(crate) fn find(trace: &Trace, track: TrackId) -> Option<FoundIterations> {
+    let events = outer_events(trace, track);
     let (certainty, name) = most_regular(&events).filter(|(certainty, _)| *certainty >= CERTAIN)?;
     let begins: Vec<i64> = events.iter().filter(|event| event.name == name).map(|event| event.start).collect();
     let times = begins.windows(2).filter(|pair| is_window(&(pair[0], pair[1]))).count();
     let certainty = (certainty * of_repeats(times)).min(MOST_CERTAIN);
-    let markers = Markers::Period { event: trace.names.get(name).to_owned(), certainty };
-    Some(between(&begins, markers, track))
+    let markers = IterationMarkers::Period { event: trace.names.get(name).to_owned(), certainty };
+    Some(marks_between(&begins, markers, track))
 }
 
 /// The event that repeats most regularly, where none does so with certainty.
-pub(crate) fn likely(trace: &Trace, track: TrackId) -> Option<String> {
-    let (_, name) = most_regular(&outer(trace, track)).filter(|(certainty, _)| *certainty >= LIKELY)?;
+pub(crate) fn likely_marker(trace: &Trace, track: TrackId) -> Option<String> {
+    let (_, name) = most_regular(&outer_events(trace, track)).filter(|(certainty, _)| *certainty >= LIKELY)?;
     Some(trace.names.get(name).to_owned())
 }
 
-fn most_regular(events: &[&Event]) -> Option<(f64, NameId)> {
+fn most_regular(events: &[&TraceEvent]) -> Option<(f64, NameId)> {
     let tried = candidates(events).into_iter().map(|name| (certainty(events, name), name));
     tried.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 /// The events of a thread outside of operators and modules, because repetition in a module is that of its layers. Names
 /// with an address are left out, because it may change between iterations.
-fn outer(trace: &Trace, track: TrackId) -> Vec<&Event> {
+fn outer_events(trace: &Trace, track: TrackId) -> Vec<&TraceEvent> {
     let lasting: Vec<bool> = trace.names.all().map(|(_, name)| !name.contains(" at 0x")).collect();
     let mut inside = i64::MIN;
-    let is_outer = |event: &&Event| {
-        let category = matches!(event.category, Category::Annotation | Category::Operator | Category::Python);
-        if !category || event.track != track || event.phase != Phase::Complete || event.start < inside {
+    let is_outer = |event: &&TraceEvent| {
+        let category =
+            matches!(event.category, EventCategory::Annotation | EventCategory::Operator | EventCategory::Python);
+        if !category || event.track != track || event.phase != EventPhase::Complete || event.start < inside {
             return false;
         }
-        if event.category == Category::Operator || trace.name(event).starts_with("nn.Module: ") {
+        if event.category == EventCategory::Operator || trace.name(event).starts_with("nn.Module: ") {
             inside = event.end();
         }
         lasting[event.name.index()]
@@ -58,7 +59,7 @@ fn outer(trace: &Trace, track: TrackId) -> Vec<&Event> {
 }
 
 /// For each number of occurrences that many names share, the name that occurs first.
-fn candidates(events: &[&Event]) -> Vec<NameId> {
+fn candidates(events: &[&TraceEvent]) -> Vec<NameId> {
     let mut occurrences: HashMap<NameId, (usize, usize)> = HashMap::new();
     for (place, event) in events.iter().enumerate() {
         occurrences.entry(event.name).or_insert((0, place)).0 += 1;
@@ -76,7 +77,7 @@ fn candidates(events: &[&Event]) -> Vec<NameId> {
 
 /// The certainty that a name begins iterations, from 0 to 1: the share of events that each span between two occurrences
 /// has in common with the span before, times the share of all events that are in those spans.
-fn certainty(events: &[&Event], name: NameId) -> f64 {
+fn certainty(events: &[&TraceEvent], name: NameId) -> f64 {
     let begins: Vec<usize> = (0..events.len()).filter(|place| events[*place].name == name).collect();
     let counted = |pair: &[usize]| {
         let mut counts: HashMap<NameId, usize> = HashMap::new();

@@ -1,17 +1,17 @@
 //! The ranks whose traces are given, and warnings about missing ranks.
 
-use crate::breakdown::{Breakdown, Place, RankBreakdown};
-use perf4sight_traces::{Ranked, rank_list};
+use crate::breakdown::{Breakdown, RankBreakdown, RankPlace};
+use perf4sight_traces::{RankTrace, rank_list};
 use std::collections::BTreeSet;
 
-impl Place {
-    pub(crate) fn of(ranked: &Ranked) -> Self {
-        Place { rank: ranked.trace.rank().unwrap_or(ranked.rank), of: ranked.trace.header.world_size }
+impl RankPlace {
+    pub(crate) fn from_trace(ranked: &RankTrace) -> Self {
+        RankPlace { rank: ranked.trace.rank().unwrap_or(ranked.rank), of: ranked.trace.header.world_size }
     }
 }
 
 /// Whether the traces of all ranks are given, as far as the traces show it.
-pub(crate) fn are_all(ranks: &[Ranked]) -> bool {
+pub(crate) fn are_all(ranks: &[RankTrace]) -> bool {
     ranks.iter().all(|ranked| ranked.trace.header.world_size.is_none_or(|size| size as usize <= ranks.len()))
 }
 

@@ -5,7 +5,7 @@ use crate::breakdown::{Breakdown, Iteration};
 use crate::ranks::missing;
 use crate::threads::gradient_exchange;
 use perf4sight_traces::intervals::{Interval, length, union};
-use perf4sight_traces::{Event, Ranked};
+use perf4sight_traces::{RankTrace, TraceEvent};
 use std::collections::BTreeMap;
 
 /// Waiting is reported from this share of an iteration on.
@@ -15,7 +15,7 @@ const NAMED: usize = 3;
 
 /// The waiting time in the exchanges of a run's iterations.
 #[derive(Default)]
-struct Waits {
+struct ExchangeWaits {
     /// Nanoseconds, summed over all ranks and iterations.
     all: i64,
     time: i64,
@@ -25,15 +25,15 @@ struct Waits {
 }
 
 /// A warning about the time that ranks wait for each other and for which ranks; none if it is short or unknown.
-pub(crate) fn warning(ranks: &[Ranked], run: &Breakdown) -> Option<String> {
+pub(crate) fn warning(ranks: &[RankTrace], run: &Breakdown) -> Option<String> {
     // A missing rank may have been the last.
     if !missing::are_all(ranks) {
         return None;
     }
-    let exchanges: Vec<Vec<&Event>> =
+    let exchanges: Vec<Vec<&TraceEvent>> =
         ranks.iter().map(|ranked| gradient_exchange::among_all(ranked, ranks.len())).collect();
-    let together = run.together();
-    let mut waits = Waits::default();
+    let together = run.iterations_on_all_ranks();
+    let mut waits = ExchangeWaits::default();
     together.iter().for_each(|parts| waits.add(&exchanges, parts));
     let milliseconds = |nanoseconds: i64| format!("{:.3} ms", nanoseconds as f64 / 1e6 / waits.parts as f64);
     (waits.all as f64 > WORTH * waits.time as f64).then(|| {
@@ -46,10 +46,10 @@ pub(crate) fn warning(ranks: &[Ranked], run: &Breakdown) -> Option<String> {
     })
 }
 
-impl Waits {
+impl ExchangeWaits {
     /// Adds one iteration, if all ranks have the same number of exchanges in it.
-    fn add(&mut self, exchanges: &[Vec<&Event>], parts: &[&Iteration]) {
-        let own: Vec<&[&Event]> =
+    fn add(&mut self, exchanges: &[Vec<&TraceEvent>], parts: &[&Iteration]) {
+        let own: Vec<&[&TraceEvent]> =
             exchanges.iter().zip(parts).map(|(events, part)| beginning_in(events, part.window)).collect();
         if own.iter().any(|events| events.len() != own[0].len()) {
             return;
@@ -68,7 +68,7 @@ impl Waits {
         self.all += waiting.into_iter().map(|waits| length(&union(waits))).sum::<i64>();
     }
 
-    fn shares(&self, ranks: &[Ranked]) -> String {
+    fn shares(&self, ranks: &[RankTrace]) -> String {
         let all: i64 = self.last.values().sum();
         let mut last: Vec<(usize, f64)> =
             self.last.iter().map(|(&place, &waits)| (place, 100.0 * waits as f64 / all as f64)).collect();
@@ -82,7 +82,7 @@ impl Waits {
 }
 
 /// The events that begin in a window; `events` must be in order.
-fn beginning_in<'a, 'e>(events: &'a [&'e Event], (begin, end): Interval) -> &'a [&'e Event] {
+fn beginning_in<'a, 'e>(events: &'a [&'e TraceEvent], (begin, end): Interval) -> &'a [&'e TraceEvent] {
     let first = events.partition_point(|event| event.start < begin);
     let behind = events.partition_point(|event| event.start < end);
     &events[first..behind]

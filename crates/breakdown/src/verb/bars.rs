@@ -1,19 +1,19 @@
 //! Bars of a plot: one for each rank of each run.
 
-use super::run::Run;
+use super::run::TracedRun;
 use crate::{Iteration, RankBreakdown};
-use perf4sight_report::{Axis, Group, Series, StackedBars, Whole};
-use perf4sight_traces::Ranked;
+use perf4sight_report::{Axis, BarGroup, BarLength, Series, StackedBars};
+use perf4sight_traces::RankTrace;
 
 /// Plots show at most this many ranks; the data files next to them have all.
 const RANKS: usize = 64;
 
 /// Runs next to each other, each with the heading of its bars, which may be empty.
-pub(super) struct Bars<'a>(pub Vec<(&'static str, &'a Run)>);
+pub(super) struct RunBars<'a>(pub Vec<(&'static str, &'a TracedRun)>);
 
-impl<'a> Bars<'a> {
-    pub fn ranks(&self) -> impl Iterator<Item = (&'static str, &'a Ranked, &'a RankBreakdown)> + use<'a, '_> {
-        let of_run = |(name, run): &(&'static str, &'a Run)| {
+impl<'a> RunBars<'a> {
+    pub fn ranks(&self) -> impl Iterator<Item = (&'static str, &'a RankTrace, &'a RankBreakdown)> + use<'a, '_> {
+        let of_run = |(name, run): &(&'static str, &'a TracedRun)| {
             let name = *name;
             run.ranks().take(RANKS).map(move |(ranked, rank)| (name, ranked, rank))
         };
@@ -27,12 +27,12 @@ impl<'a> Bars<'a> {
 
     /// The plot of a value: the series that are not zero everywhere, and the interval of each bar's sum.
     pub fn plot(&self, value: &str, series: Vec<Series<f64>>, intervals: Vec<Option<(f64, f64)>>) -> StackedBars {
-        let names = |run: &Run| run.ranks().take(RANKS).map(|(_, rank)| rank_name(rank)).collect();
+        let names = |run: &TracedRun| run.ranks().take(RANKS).map(|(_, rank)| rank_name(rank)).collect();
         StackedBars {
-            groups: self.0.iter().map(|(name, run)| Group { name: (*name).to_owned(), bars: names(run) }).collect(),
+            groups: self.0.iter().map(|(name, run)| BarGroup { name: (*name).to_owned(), bars: names(run) }).collect(),
             value: Axis::linear(value),
             series: series.into_iter().filter(|series| series.data.iter().any(|length| *length > 0.0)).collect(),
-            whole: Whole::Sum,
+            whole: BarLength::Sum,
             keys: Vec::new(),
             intervals,
         }

@@ -1,19 +1,19 @@
 //! Warnings about recordings that are hard to compare. All recordings of both sides are checked: a single different one
 //! shifts the mean of its side and widens the noise.
 
-use super::run::Run;
-use crate::{Markers, Operation};
+use super::run::TracedRun;
+use crate::{IterationMarkers, TrainingOperation};
 use perf4sight_base::error::{Error, Result};
 use std::collections::BTreeSet;
 
-pub(super) struct Sides<'a>(pub [Vec<&'a Run>; 2]);
+pub(super) struct ComparedSides<'a>(pub [Vec<&'a TracedRun>; 2]);
 
 const NAMES: [&str; 2] = ["before", "after"];
 
-impl Sides<'_> {
-    pub fn unlike(&self) -> Vec<String> {
+impl ComparedSides<'_> {
+    pub fn differences(&self) -> Vec<String> {
         let parts = [
-            self.same(),
+            self.same_recording_warning(),
             self.python(),
             self.accelerators(),
             self.devices(),
@@ -29,7 +29,7 @@ impl Sides<'_> {
     /// # Errors
     /// A recording that is given twice.
     pub fn check_unique(&self) -> Result<()> {
-        let earlier = |side: &[&Run], at: usize| side[..at].iter().any(|earlier| earlier.is_same_as(side[at]));
+        let earlier = |side: &[&TracedRun], at: usize| side[..at].iter().any(|earlier| earlier.is_same_as(side[at]));
         let again = self.0.iter().find_map(|side| (0..side.len()).find(|at| earlier(side, *at)).map(|at| side[at]));
         match again.and_then(|run| run.traces.first()) {
             Some(ranked) => Err(Error::usage("holds the same events as another recording of its side")
@@ -40,7 +40,7 @@ impl Sides<'_> {
         }
     }
 
-    fn same(&self) -> Option<String> {
+    fn same_recording_warning(&self) -> Option<String> {
         let [before, after] = &self.0;
         let same = before.iter().find(|run| after.iter().any(|other| other.is_same_as(run)))?;
         let file = same.traces.first()?.trace.file.display();
@@ -48,8 +48,8 @@ impl Sides<'_> {
     }
 
     fn python(&self) -> Option<String> {
-        let held = |run: &Run| run.breakdown.ranks.iter().map(|rank| rank.recorded.python).collect::<Vec<_>>();
-        self.only(held).map(|only| {
+        let held = |run: &TracedRun| run.breakdown.ranks.iter().map(|rank| rank.recorded.python).collect::<Vec<_>>();
+        self.only_some(held).map(|only| {
             format!(
                 "calls of Python are only in {only}: Python and C++ cannot be compared, and recording such calls makes iterations longer; record all alike"
             )
@@ -57,44 +57,48 @@ impl Sides<'_> {
     }
 
     fn accelerators(&self) -> Option<String> {
-        self.only(|run| [run.has_accelerators()]).map(|only| format!("GPUs are only in {only}"))
+        self.only_some(|run| [run.has_accelerators()]).map(|only| format!("GPUs are only in {only}"))
     }
 
     fn devices(&self) -> Option<String> {
-        let named = |run: &Run| one(run.devices().into_iter().map(str::to_owned).collect());
-        self.differ(named).map(|sides| format!("the runs had different GPUs: {sides}"))
+        let named = |run: &TracedRun| single_value(run.devices().into_iter().map(str::to_owned).collect());
+        self.differing_values(named).map(|sides| format!("the runs had different GPUs: {sides}"))
     }
 
     fn origins(&self) -> Option<String> {
-        self.differ(|run| one(run.origins.iter().cloned().collect())).map(|sides| format!("the runs had {sides}"))
+        self.differing_values(|run| single_value(run.origins.iter().cloned().collect()))
+            .map(|sides| format!("the runs had {sides}"))
     }
 
     fn ranks(&self) -> Option<String> {
-        let ranks = |run: &Run| Some(run.traces.len().to_string());
-        self.differ(ranks).map(|sides| format!("the runs have different numbers of ranks: {sides}"))
+        let ranks = |run: &TracedRun| Some(run.traces.len().to_string());
+        self.differing_values(ranks).map(|sides| format!("the runs have different numbers of ranks: {sides}"))
     }
 
     fn markers(&self) -> Option<String> {
-        let marked = |run: &Run| one(run.breakdown.ranks.iter().map(|rank| marked(&rank.markers)).collect());
-        self.differ(marked).map(|sides| format!("iterations are marked differently: {sides}"))
+        let marked = |run: &TracedRun| {
+            single_value(run.breakdown.ranks.iter().map(|rank| markers_text(&rank.markers)).collect())
+        };
+        self.differing_values(marked).map(|sides| format!("iterations are marked differently: {sides}"))
     }
 
     /// Warnings about training compared with inference, detected by their backward passes and optimizer steps.
     fn passes(&self) -> Vec<String> {
-        let has = |wanted: Operation| {
-            self.only(move |run| {
-                let mut iterations = run.breakdown.ranks.iter().flat_map(|rank| rank.counted());
+        let has = |wanted: TrainingOperation| {
+            self.only_some(move |run| {
+                let mut iterations = run.breakdown.ranks.iter().flat_map(|rank| rank.counted_iterations());
                 [iterations.any(|iteration| iteration.operations.contains_key(&wanted))]
             })
         };
-        let passes = [("a backward pass", Operation::Backward), ("an optimizer's step", Operation::Optimizer)];
+        let passes =
+            [("a backward pass", TrainingOperation::Backward), ("an optimizer's step", TrainingOperation::Optimizer)];
         let different = passes.map(|(name, operation)| has(operation).map(|only| (name, only)));
         let sentence = |(name, only)| format!("{name} is only in {only}: the iterations do not do the same");
         different.into_iter().flatten().map(sentence).collect()
     }
 
     /// The values of each side, if they are not the same in all recordings; a recording without a value matches any.
-    fn differ(&self, value: impl Fn(&Run) -> Option<String>) -> Option<String> {
+    fn differing_values(&self, value: impl Fn(&TracedRun) -> Option<String>) -> Option<String> {
         let sides = self.values(value);
         let all: BTreeSet<&String> = sides.iter().flatten().collect();
         let side = |(values, name): (&BTreeSet<String>, &str)| {
@@ -105,7 +109,7 @@ impl Sides<'_> {
     }
 
     /// The traces that have a property, if not all or none of them have it.
-    fn only<I: IntoIterator<Item = bool>>(&self, has: impl Fn(&Run) -> I) -> Option<&'static str> {
+    fn only_some<I: IntoIterator<Item = bool>>(&self, has: impl Fn(&TracedRun) -> I) -> Option<&'static str> {
         let everywhere = [true].into();
         let nowhere = [false].into();
         match self.values(has) {
@@ -116,23 +120,23 @@ impl Sides<'_> {
         }
     }
 
-    fn values<T: Ord, I: IntoIterator<Item = T>>(&self, value: impl Fn(&Run) -> I) -> [BTreeSet<T>; 2] {
+    fn values<T: Ord, I: IntoIterator<Item = T>>(&self, value: impl Fn(&TracedRun) -> I) -> [BTreeSet<T>; 2] {
         [0, 1].map(|side: usize| self.0[side].iter().flat_map(|run| value(run)).collect())
     }
 }
 
 /// One value for all ranks of a recording, because ranks may differ from each other; none if there are no values.
-fn one(values: BTreeSet<String>) -> Option<String> {
+fn single_value(values: BTreeSet<String>) -> Option<String> {
     let all = values.into_iter().collect::<Vec<_>>().join(", ");
     (!all.is_empty()).then_some(all)
 }
 
-fn marked(markers: &Markers) -> String {
+fn markers_text(markers: &IterationMarkers) -> String {
     match markers {
-        Markers::Named(name) => format!("{name:?}"),
-        Markers::ProfilerSteps => "steps of the profiler".to_owned(),
-        Markers::OptimizerSteps(_) => "from one step of an optimizer to the next".to_owned(),
-        Markers::Period { event, .. } => format!("what begins with {event:?}"),
-        Markers::WholeTrace => "whole traces".to_owned(),
+        IterationMarkers::Named(name) => format!("{name:?}"),
+        IterationMarkers::ProfilerSteps => "steps of the profiler".to_owned(),
+        IterationMarkers::OptimizerSteps(_) => "from one step of an optimizer to the next".to_owned(),
+        IterationMarkers::Period { event, .. } => format!("what begins with {event:?}"),
+        IterationMarkers::WholeTrace => "whole traces".to_owned(),
     }
 }

@@ -1,32 +1,37 @@
 //! The changes between two runs, as text and as a table.
 
 use super::tables::{category_name, range};
-use crate::{BusierSide, Comparison, Difference, Measure, Metric, TimeCategory, Unit, Verdict};
+use crate::{
+    BusierSide, ComparedMeasure, Comparison, DifferenceVerdict, MeasureDifference, Metric, MetricUnit, TimeCategory,
+};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_record::WithoutRecording;
-use perf4sight_report::{Cell, Rows, Table};
+use perf4sight_report::{Cell, Table, TableBuilder};
 
 const NOISE: &str = "no difference that can be distinguished from noise";
 
 /// Whether an iteration takes less or more time, in one line.
-pub(super) fn answer(comparison: &Comparison) -> String {
-    let Some(total) = comparison.get(Measure::Metric(Metric::TotalTimeSec)) else {
+pub(super) fn answer_line(comparison: &Comparison) -> String {
+    let Some(total) = comparison.get(ComparedMeasure::Metric(Metric::TotalTimeSec)) else {
         return "the runs have no iterations to compare".to_owned();
     };
     let [before, after] = [total.before.mean, total.after.mean].map(|seconds| Milliseconds(1e3 * seconds));
     let Some(interval) = total.interval else {
-        return format!("an iteration took {before} before and {after} after; {}", unknown(total));
+        return format!("an iteration took {before} before and {after} after; {}", unknown_reason(total));
     };
     let word = match total.verdict() {
-        Verdict::Less => "less",
-        Verdict::More => "more",
-        Verdict::Noise => {
-            let parts =
-                if comparison.differences.iter().any(|one| one.interval.is_some() && one.verdict() != Verdict::Noise) {
-                    "; parts of it changed, but by less than whole iterations vary"
-                } else {
-                    ""
-                };
+        DifferenceVerdict::Less => "less",
+        DifferenceVerdict::More => "more",
+        DifferenceVerdict::Noise => {
+            let parts = if comparison
+                .differences
+                .iter()
+                .any(|one| one.interval.is_some() && one.verdict() != DifferenceVerdict::Noise)
+            {
+                "; parts of it changed, but by less than whole iterations vary"
+            } else {
+                ""
+            };
             let by = noise_of(comparison);
             return format!("an iteration took {before} before and {after} after: {NOISE} (by {by}){parts}");
         }
@@ -38,21 +43,21 @@ pub(super) fn answer(comparison: &Comparison) -> String {
         "an iteration takes {} {word} than before{percent} (with 95 % between {low} and {high}, by {}){}{}",
         Milliseconds(1e3 * total.change.abs()),
         noise_of(comparison),
-        busier(comparison).unwrap_or_default(),
+        busier_remark(comparison).unwrap_or_default(),
         comparison
             .without_recording
             .map_or(String::new(), |sides| without_recording(sides, comparison.correction_holds))
     )
 }
 
-fn busier(comparison: &Comparison) -> Option<String> {
-    let side = match comparison.busier()? {
+fn busier_remark(comparison: &Comparison) -> Option<String> {
+    let side = match comparison.busier_side()? {
         BusierSide::Before => "before",
         BusierSide::After => "after",
     };
-    let processor = comparison.get(Measure::Processor)?;
+    let processor = comparison.get(ComparedMeasure::Processor)?;
     let [before, after] = [processor.before, processor.after].map(|side| Milliseconds(side.mean / 1e6));
-    let python = comparison.get(Measure::Set { category: TimeCategory::Wait, gpu_busy: false }).is_some();
+    let python = comparison.get(ComparedMeasure::Set { category: TimeCategory::Wait, gpu_busy: false }).is_some();
     let or = if python { "a call waited that is not known to" } else { "the script waited more (--stacks shows that)" };
     Some(format!(
         ", though what the processor has to do did not change so, {before} before and {after} after: the machine was busier {side}, as other \
@@ -105,74 +110,79 @@ fn is_of_starts(comparison: &Comparison) -> bool {
 
 /// All numbers before and after; those that are zero in both runs have no row.
 pub(super) fn table(comparison: &Comparison) -> Table {
-    let (gpu, busier) = (comparison.has_gpu(), comparison.busier());
+    let (gpu, busier) = (comparison.has_gpu(), comparison.busier_side());
     let title = format!(
         "What changed, by {}; the iteration is tested by itself, with 95 %, the rest after it and together",
         noise_of(comparison)
     );
     let certain = if is_of_starts(comparison) { "verdict" } else { "between these recordings" };
-    let signed =
-        |one: &Difference, value: f64| format!("{}{}", if value >= 0.0 { "+" } else { "" }, of_change(one.of, value));
-    let interval = |one: &Difference| Some(range(one.interval?.map(|end| signed(one, end))));
-    let worth = |one: &&Difference| one.before.mean != 0.0 || one.after.mean != 0.0;
-    Rows::new(title, comparison.differences.iter().filter(worth))
+    let signed = |one: &MeasureDifference, value: f64| {
+        format!("{}{}", if value >= 0.0 { "+" } else { "" }, of_change(one.of, value))
+    };
+    let interval = |one: &MeasureDifference| Some(range(one.interval?.map(|end| signed(one, end))));
+    let worth = |one: &&MeasureDifference| one.before.mean != 0.0 || one.after.mean != 0.0;
+    TableBuilder::new(title, comparison.differences.iter().filter(worth))
         .text("of", "of", |one| name(one.of, gpu))
-        .number("before", "before", |one| shown(one.of, one.before.mean))
-        .number("after", "after", |one| shown(one.of, one.after.mean))
+        .number("before", "before", |one| value_cell(one.of, one.before.mean))
+        .number("after", "after", |one| value_cell(one.of, one.after.mean))
         .number("change", "change", |one| signed(one, one.change))
         .number("interval", "95 %", |one| interval(one))
         .text("verdict", certain, |one| verdict(one, busier.filter(|_| one.of.is_on_the_wall())))
         .table()
 }
 
-fn verdict(difference: &Difference, busier: Option<BusierSide>) -> String {
+fn verdict(difference: &MeasureDifference, busier: Option<BusierSide>) -> String {
     // For a share, a percentage would be confused with percentage points.
     let percent = difference.percent().filter(|_| !is_share(difference.of));
     let percent = percent.map_or(String::new(), |percent| format!("{} ", Percent(percent.abs())));
     match (difference.interval, difference.verdict()) {
-        (None, _) => unknown(difference).to_owned(),
-        (_, Verdict::Noise) => NOISE.to_owned(),
-        (_, Verdict::Less) if busier == Some(BusierSide::Before) => format!("{percent}less, not of the processor"),
-        (_, Verdict::More) if busier == Some(BusierSide::After) => format!("{percent}more, not of the processor"),
-        (_, Verdict::Less) => format!("{percent}less"),
-        (_, Verdict::More) => format!("{percent}more"),
+        (None, _) => unknown_reason(difference).to_owned(),
+        (_, DifferenceVerdict::Noise) => NOISE.to_owned(),
+        (_, DifferenceVerdict::Less) if busier == Some(BusierSide::Before) => {
+            format!("{percent}less, not of the processor")
+        }
+        (_, DifferenceVerdict::More) if busier == Some(BusierSide::After) => {
+            format!("{percent}more, not of the processor")
+        }
+        (_, DifferenceVerdict::Less) => format!("{percent}less"),
+        (_, DifferenceVerdict::More) => format!("{percent}more"),
     }
 }
 
-fn unknown(difference: &Difference) -> &'static str {
+fn unknown_reason(difference: &MeasureDifference) -> &'static str {
     match difference.before.count.min(difference.after.count) {
         1 => "the noise of a single iteration is unknown",
         _ => "all iterations are equal, so that the noise is unknown",
     }
 }
 
-fn name(measure: Measure, gpu: bool) -> String {
+fn name(measure: ComparedMeasure, gpu: bool) -> String {
     match measure {
-        Measure::Set { category, gpu_busy } => category_name(category, gpu_busy, gpu),
-        Measure::Processor => "processor time".to_owned(),
-        Measure::Metric(metric) => metric.name().to_owned(),
+        ComparedMeasure::Set { category, gpu_busy } => category_name(category, gpu_busy, gpu),
+        ComparedMeasure::Processor => "processor time".to_owned(),
+        ComparedMeasure::Metric(metric) => metric.name().to_owned(),
     }
 }
 
-fn is_share(measure: Measure) -> bool {
-    matches!(measure, Measure::Metric(metric) if metric.unit() == Unit::Percent)
+fn is_share(measure: ComparedMeasure) -> bool {
+    matches!(measure, ComparedMeasure::Metric(metric) if metric.unit() == MetricUnit::Percent)
 }
 
 /// A change as text; shares change by percentage points.
-fn of_change(measure: Measure, change: f64) -> String {
+fn of_change(measure: ComparedMeasure, change: f64) -> String {
     match is_share(measure) {
         true => format!("{change:.1} points"),
-        false => shown(measure, change).to_string(),
+        false => value_cell(measure, change).to_string(),
     }
 }
 
-fn shown(measure: Measure, value: f64) -> Cell {
+fn value_cell(measure: ComparedMeasure, value: f64) -> Cell {
     match measure {
-        Measure::Set { .. } | Measure::Processor => Milliseconds(value / 1e6).into(),
-        Measure::Metric(metric) => match metric.unit() {
-            Unit::Seconds => Milliseconds(1e3 * value).into(),
-            Unit::Percent => Percent(value).into(),
-            Unit::Times => value.into(),
+        ComparedMeasure::Set { .. } | ComparedMeasure::Processor => Milliseconds(value / 1e6).into(),
+        ComparedMeasure::Metric(metric) => match metric.unit() {
+            MetricUnit::Seconds => Milliseconds(1e3 * value).into(),
+            MetricUnit::Percent => Percent(value).into(),
+            MetricUnit::Times => value.into(),
         },
     }
 }

@@ -3,7 +3,7 @@
 use super::json::FORMAT;
 use super::published;
 use perf4sight_base::error::Result;
-use perf4sight_base::result_files::{ResultFiles, Results};
+use perf4sight_base::result_files::{ResultFiles, ResultNames};
 use std::path::Path;
 
 /// The file that identifies a folder as one of a breakdown.
@@ -19,7 +19,7 @@ pub(super) fn names() -> impl Iterator<Item = String> {
 }
 
 pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>) -> Result<ResultFiles> {
-    let results = Results {
+    let results = ResultNames {
         mark: MARK,
         unfinished: ".breakdown.",
         format: FORMAT,

@@ -1,6 +1,6 @@
 //! Writes `stacks.folded`: call stacks for viewers of flame graphs.
 
-use super::run::Run;
+use super::run::TracedRun;
 use std::io::{self, Write};
 
 /// The largest size of the file in bytes; viewers would not open a larger one.
@@ -14,8 +14,8 @@ pub(super) struct FoldedStacks {
 
 impl FoldedStacks {
     /// The stacks of a run; if it has several ranks, each rank is a root frame.
-    pub fn of(run: &Run) -> Self {
-        let mut all = Limited { text: Vec::new(), root: String::new(), begins: true };
+    pub fn from_run(run: &TracedRun) -> Self {
+        let mut all = LimitedText { text: Vec::new(), root: String::new(), begins: true };
         let mut cut = false;
         for (rank, stacks) in run.stacks() {
             if run.traces.len() > 1 {
@@ -30,13 +30,13 @@ impl FoldedStacks {
 }
 
 /// A writer with a size limit that puts the root frame before each line.
-struct Limited {
+struct LimitedText {
     text: Vec<u8>,
     root: String,
     begins: bool,
 }
 
-impl Write for Limited {
+impl Write for LimitedText {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             if self.begins {

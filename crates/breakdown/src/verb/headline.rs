@@ -1,11 +1,11 @@
 //! The headline: the dominant part of an iteration, and the published speedup.
 
-use super::run::Run;
-use super::tables::{Whose, range};
-use crate::categories::sets::Sets;
-use crate::{DeviceTime, Iteration, Metric, Operation, RankBreakdown, TimeCategory, Work};
-use perf4sight_base::units::{Milliseconds, Percent, counted};
-use perf4sight_record::Rivals;
+use super::run::TracedRun;
+use super::tables::{RankScope, range};
+use crate::categories::sets::TimeSets;
+use crate::{DeviceTime, GpuWork, Iteration, Metric, RankBreakdown, TimeCategory, TrainingOperation};
+use perf4sight_base::units::{Milliseconds, Percent, count_text};
+use perf4sight_record::ProcessorRivals;
 use perf4sight_traces::LOADER_WITH_WORKERS;
 use perf4sight_traces::shortened::cut;
 use std::collections::BTreeMap;
@@ -27,22 +27,22 @@ pub(super) const HELD_UP: &str = "held up by other threads";
 
 const NAME: usize = 60;
 
-type Part = (&'static str, f64);
+type HeadlinePart = (&'static str, f64);
 
 /// The headline: the dominant operation and function of the script, then the dominant category.
-pub(super) fn of(run: &Run) -> String {
-    let means = Whose::main(run).map(Means);
-    let total = means.as_ref().and_then(|means| means.of(|iteration| Some(iteration.sets.total() as f64)));
+pub(super) fn headline(run: &TracedRun) -> String {
+    let means = RankScope::main(run).map(IterationMeans);
+    let total = means.as_ref().and_then(|means| means.mean(|iteration| Some(iteration.sets.total() as f64)));
     let (Some(means), Some(total)) = (means, total.filter(|total| *total > 0.0)) else {
         return "there is no iteration to break down".to_owned();
     };
-    let Shares { parts, doubted, utilisation } = shares(&means, total, run.has_accelerators());
+    let IterationShares { parts, doubted, utilisation } = shares(&means, total, run.has_accelerators());
     let cut_off = run.ranks().any(|(ranked, _)| ranked.trace.damage.truncated.is_some());
     let doubt = match cut_off {
         true => " (of the part that was read: the trace is cut off, and the rest is not counted)",
         false => "",
     };
-    let slowed = slowed(run, &means, &parts);
+    let slowed = slowdown_remark(run, &means, &parts);
     let operation = operation(run);
     let loaders = operation.as_ref().map_or("", |operation| loaders(run, operation, &parts));
     let operation = operation.map(|(name, share)| format!("{} ({})", cut(name, NAME), Percent(100.0 * share)));
@@ -50,20 +50,20 @@ pub(super) fn of(run: &Run) -> String {
     let place = if place.is_empty() { place } else { place + ": " };
     let dominating = format!(
         "what dominates: {place}{}{loaders}{slowed}{doubt}{}",
-        dominating(parts, doubted, &whole(run, &means, total), [means.blamed(), means.holders()]),
-        seldom(run)
+        dominating(parts, doubted, &iteration_time_text(run, &means, total), [means.likely_cause(), means.holders()]),
+        rare_iterations_remark(run)
     );
     [Some(dominating), utilisation, Some(speedup(run, &means))].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-fn is_slowed(run: &Run) -> bool {
+fn is_slowed(run: &TracedRun) -> bool {
     run.breakdown.ranks.iter().any(|rank| rank.correction.slows_python)
 }
 
 /// What recording adds to Python, where that matters.
-fn slowed(run: &Run, means: &Means<'_>, parts: &[Part]) -> &'static str {
+fn slowdown_remark(run: &TracedRun, means: &IterationMeans<'_>, parts: &[HeadlinePart]) -> &'static str {
     let matters = parts.iter().any(|(name, share)| *name == TimeCategory::Python.name() && *share > ALIKE);
-    let is_known = means.0.corrected(|sets| sets.category(TimeCategory::Python)).is_some();
+    let is_known = means.0.corrected_time(|sets| sets.category(TimeCategory::Python)).is_some();
     match (is_slowed(run) && matters, is_known) {
         (false, _) => "",
         (true, true) => {
@@ -76,10 +76,11 @@ fn slowed(run: &Run, means: &Means<'_>, parts: &[Part]) -> &'static str {
 }
 
 /// Where to look where the script waits for data: the loader's processes leave no events.
-fn loaders(run: &Run, (name, _): &(&str, f64), parts: &[Part]) -> &'static str {
+fn loaders(run: &TracedRun, (name, _): &(&str, f64), parts: &[HeadlinePart]) -> &'static str {
     let loads = run.ranks().any(|(ranked, _)| {
         let names = &ranked.trace.names;
-        Operation::DataLoading.label(names) == *name && names.all().any(|(_, name)| name.contains(LOADER_WITH_WORKERS))
+        TrainingOperation::DataLoading.label(names) == *name
+            && names.all().any(|(_, name)| name.contains(LOADER_WITH_WORKERS))
     });
     let most = parts.iter().max_by(|one, other| one.1.total_cmp(&other.1));
     match loads && most.is_some_and(|(name, _)| *name == TimeCategory::Wait.name()) {
@@ -89,13 +90,13 @@ fn loaders(run: &Run, (name, _): &(&str, f64), parts: &[Part]) -> &'static str {
 }
 
 /// The operation that takes most of the time, if one does, and its share.
-fn operation(run: &Run) -> Option<(&str, f64)> {
+fn operation(run: &TracedRun) -> Option<(&str, f64)> {
     let mut times: BTreeMap<&str, i64> = BTreeMap::new();
     let mut all = 0;
     for (ranked, rank) in run.ranks() {
-        for (operation, sets) in rank.counted().flat_map(|iteration| &iteration.operations) {
+        for (operation, sets) in rank.counted_iterations().flat_map(|iteration| &iteration.operations) {
             all += sets.total();
-            if *operation != Operation::Other {
+            if *operation != TrainingOperation::Other {
                 *times.entry(operation.label(&ranked.trace.names)).or_default() += sets.total();
             }
         }
@@ -106,7 +107,7 @@ fn operation(run: &Run) -> Option<(&str, f64)> {
 }
 
 /// `train.py:17 <listcomp> (60 %)`: the innermost function of the script in which most of the time is spent.
-fn function(run: &Run) -> Option<String> {
+fn function(run: &TracedRun) -> Option<String> {
     let (_, stacks) = run.stacks().next()?;
     let (name, time) = stacks.dominant_function(MOST)?;
     let share = time as f64 / stacks.window as f64;
@@ -116,11 +117,11 @@ fn function(run: &Run) -> Option<String> {
     Some(format!("{file}:{line} {function} ({})", Percent(100.0 * share)))
 }
 
-struct Means<'a>(Whose<'a>);
+struct IterationMeans<'a>(RankScope<'a>);
 
-impl Means<'_> {
+impl IterationMeans<'_> {
     /// The likely cause of time without a processor, from the kernel's count of the time ready to run, if recorded.
-    fn blamed(&self) -> String {
+    fn likely_cause(&self) -> String {
         let delayed = |rank: &RankBreakdown, one: &Iteration| Some(*rank.correction.delayed.get(one.number)? as f64);
         let delayed = self.0.summary_of(delayed).zip(self.not_running());
         match (delayed.map(|(delayed, not_running)| delayed.mean > MOST * not_running), self.0.has_python()) {
@@ -155,19 +156,19 @@ impl Means<'_> {
             Some(0) => " (it waited while other threads of the process ran, none of which runs Python)".to_owned(),
             Some(count) => format!(
                 " (it waited while other threads of the process ran: {} may have held the interpreter lock, the GIL, which calls then wait for)",
-                counted(count, "other Python thread")
+                count_text(count, "other Python thread")
             ),
             None => " (it waited while other threads of the process ran)".to_owned(),
         }
     }
 
-    fn of(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<f64> {
+    fn mean(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<f64> {
         self.0.summary(number).map(|summary| summary.mean)
     }
 }
 
 /// Who had the processors, as far as it was seen.
-fn rivals(seen: Rivals) -> String {
+fn rivals(seen: ProcessorRivals) -> String {
     let share = |time: Option<u64>| Some(time? as f64 / seen.wall.filter(|wall| *wall > 0)? as f64);
     let (children, throttled) = (share(seen.children), share(seen.throttled));
     let limit = throttled.filter(|share| *share > NOT_RUNNING);
@@ -185,51 +186,55 @@ fn rivals(seen: Rivals) -> String {
 }
 
 /// An iteration in parts. With an accelerator they are the kinds of its work, and the categories while it is idle.
-struct Shares {
-    parts: Vec<Part>,
+struct IterationShares {
+    parts: Vec<HeadlinePart>,
     /// What is in no part: work of an accelerator whose recorded duration is impossible. With the parts it adds up to the iteration.
     doubted: f64,
     /// How busy the accelerator is.
     utilisation: Option<String>,
 }
 
-fn shares(means: &Means<'_>, total: f64, accelerators: bool) -> Shares {
+fn shares(means: &IterationMeans<'_>, total: f64, accelerators: bool) -> IterationShares {
     let share = |time: f64| time / total;
-    let of_categories = |time: &dyn Fn(&Iteration, TimeCategory) -> Option<i64>| -> Vec<Part> {
-        let mean = |category| means.of(|iteration| Some(time(iteration, category)? as f64)).map(share);
+    let of_categories = |time: &dyn Fn(&Iteration, TimeCategory) -> Option<i64>| -> Vec<HeadlinePart> {
+        let mean = |category| means.mean(|iteration| Some(time(iteration, category)? as f64)).map(share);
         TimeCategory::ALL.into_iter().filter_map(|category| Some((category.name(), mean(category)?))).collect()
     };
     if !accelerators {
         let parts = of_categories(&|iteration, category| iteration.sets.category(category));
         let parts = without_processor(parts, means.not_running().map(share));
         let parts = without_interpreter(parts, means.held_up().map(share));
-        return Shares { parts, doubted: 0.0, utilisation: None };
+        return IterationShares { parts, doubted: 0.0, utilisation: None };
     }
-    let of_device = |time: &dyn Fn(&DeviceTime) -> i64| means.of(|one| Some(time(&one.device) as f64)).map(share);
-    let certain = |work: Work| Some((work.name(), of_device(&|device| device.exposed(work) - device.doubted(work))?));
-    let doubted = of_device(&|device| Work::ALL.into_iter().map(|work| device.doubted(work)).sum()).unwrap_or(0.0);
+    let of_device = |time: &dyn Fn(&DeviceTime) -> i64| means.mean(|one| Some(time(&one.device) as f64)).map(share);
+    let certain = |work: GpuWork| {
+        Some((work.name(), of_device(&|device| device.exposed_time(work) - device.doubted_time(work))?))
+    };
+    let doubted =
+        of_device(&|device| GpuWork::ALL.into_iter().map(|work| device.doubted_time(work)).sum()).unwrap_or(0.0);
     let idle = of_categories(&|iteration, category| iteration.sets.get(category, false));
     let busy = of_device(&|device| device.busy).unwrap_or(0.0);
     let utilisation = format!(
         "the GPU is busy for {} of it, and categories count while it is idle, copies and collectives while no kernel computes",
         Percent(100.0 * busy)
     );
-    let parts = Work::ALL.into_iter().filter_map(certain).chain(idle).collect();
-    Shares { parts, doubted, utilisation: Some(utilisation) }
+    let parts = GpuWork::ALL.into_iter().filter_map(certain).chain(idle).collect();
+    IterationShares { parts, doubted, utilisation: Some(utilisation) }
 }
 
 /// Adds the time without a processor as a part of its own. If Python is not recorded, waiting leaves no events either,
 /// so that time is subtracted from the joint categories first; the rest is subtracted from all parts that would have
 /// run.
-fn without_processor(parts: Vec<Part>, not_running: Option<f64>) -> Vec<Part> {
+fn without_processor(parts: Vec<HeadlinePart>, not_running: Option<f64>) -> Vec<HeadlinePart> {
     let Some(not_running) = not_running.filter(|share| *share > NOT_RUNNING) else { return parts };
-    let is = |part: &Part, category: TimeCategory| part.0 == category.name();
-    let may_wait = |part: &Part| is(part, TimeCategory::PythonOrWait) || is(part, TimeCategory::Unrecorded);
-    let sum = |holds: &dyn Fn(&Part) -> bool| parts.iter().filter(|part| holds(part)).map(|part| part.1).sum::<f64>();
+    let is = |part: &HeadlinePart, category: TimeCategory| part.0 == category.name();
+    let may_wait = |part: &HeadlinePart| is(part, TimeCategory::PythonOrWait) || is(part, TimeCategory::Unrecorded);
+    let sum =
+        |holds: &dyn Fn(&HeadlinePart) -> bool| parts.iter().filter(|part| holds(part)).map(|part| part.1).sum::<f64>();
     let waiting = sum(&may_wait).min(not_running);
     let running = sum(&|part| !may_wait(part) && !is(part, TimeCategory::Wait));
     let left = |taken: f64, of: f64| if of > 0.0 { (1.0 - taken / of).max(0.0) } else { 1.0 };
-    let scale = |part: &Part| match (is(part, TimeCategory::Wait), may_wait(part)) {
+    let scale = |part: &HeadlinePart| match (is(part, TimeCategory::Wait), may_wait(part)) {
         (true, _) => 1.0,
         (false, true) => left(waiting, sum(&may_wait)),
         (false, false) => left(not_running - waiting, running),
@@ -239,20 +244,20 @@ fn without_processor(parts: Vec<Part>, not_running: Option<f64>) -> Vec<Part> {
 }
 
 /// Adds the time in which other threads held the main thread up as a part of its own, and subtracts it from all parts in which it would have run.
-fn without_interpreter(parts: Vec<Part>, held_up: Option<f64>) -> Vec<Part> {
+fn without_interpreter(parts: Vec<HeadlinePart>, held_up: Option<f64>) -> Vec<HeadlinePart> {
     let Some(held_up) = held_up.filter(|share| *share > NOT_RUNNING) else { return parts };
     let runs = [TimeCategory::Python, TimeCategory::Cpp, TimeCategory::CudaApi, TimeCategory::CppOrCudaApi];
-    let is_of = |part: &Part| runs.iter().any(|category| category.name() == part.0);
+    let is_of = |part: &HeadlinePart| runs.iter().any(|category| category.name() == part.0);
     let running: f64 = parts.iter().filter(|part| is_of(part)).map(|part| part.1).sum();
     let held_up = held_up.min(running);
     let left = if running > 0.0 { 1.0 - held_up / running } else { 1.0 };
-    let scaled = |part: &Part| (part.0, if is_of(part) { part.1 * left } else { part.1 });
+    let scaled = |part: &HeadlinePart| (part.0, if is_of(part) { part.1 * left } else { part.1 });
     parts.iter().map(scaled).chain([(HELD_UP, held_up)]).collect()
 }
 
 /// The remark that most of the time is in rare iterations, for example with an evaluation, which another recording may
 /// lack.
-fn seldom(run: &Run) -> String {
+fn rare_iterations_remark(run: &TracedRun) -> String {
     let long = run.ranks().filter_map(|(_, rank)| Some((rank.correction.overhead.as_ref()?.long?.share(), rank)));
     let most = long.max_by(|(one, _), (other, _)| one.total_cmp(other));
     let Some((share, rank)) = most.filter(|(share, _)| *share > MOST) else { return String::new() };
@@ -268,7 +273,7 @@ fn seldom(run: &Run) -> String {
 }
 
 /// The largest part, or the two largest if they are almost equal; unknown if the doubted share is larger.
-fn dominating(mut parts: Vec<Part>, doubted: f64, whole: &str, [blamed, holders]: [String; 2]) -> String {
+fn dominating(mut parts: Vec<HeadlinePart>, doubted: f64, whole: &str, [blamed, holders]: [String; 2]) -> String {
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let percent = |share: f64| Percent(100.0 * share);
     if parts.first().is_some_and(|(_, share)| *share < doubted) {
@@ -303,7 +308,7 @@ fn dominating(mut parts: Vec<Part>, doubted: f64, whole: &str, [blamed, holders]
 }
 
 /// The time of an iteration, with and without recording.
-fn whole(run: &Run, means: &Means<'_>, total: f64) -> String {
+fn iteration_time_text(run: &TracedRun, means: &IterationMeans<'_>, total: f64) -> String {
     let milliseconds = |nanoseconds: f64| Milliseconds(nanoseconds / 1e6);
     let without = means.0.without_recording().map(|without| {
         let sure = without.interval.map(|ends| range(ends.map(|end| milliseconds(end).to_string())));
@@ -320,17 +325,17 @@ fn whole(run: &Run, means: &Means<'_>, total: f64) -> String {
 /// The published number: the time of an iteration divided by its time in calls into C++ and CUDA. It overestimates the
 /// possible gain if Python runs while the GPU is busy. It is the ratio of the means, so that it matches the times shown
 /// next to it; the mean of the iterations' own ratios would not.
-pub(super) fn theoretical_speedup(whose: Whose) -> Option<f64> {
+pub(super) fn theoretical_speedup(whose: RankScope) -> Option<f64> {
     speedup_of(whose, |_, iteration| Some(&iteration.sets))
 }
 
 /// The same without what recording takes, where that is known by category, and its 95 % interval, which covers how uncertain the
 /// cost of recording is.
-fn corrected_speedup(whose: Whose) -> Option<(f64, [f64; 2])> {
+fn corrected_speedup(whose: RankScope) -> Option<(f64, [f64; 2])> {
     let corrected = speedup_of(whose, |rank, iteration| rank.corrected(iteration)?.sets())?;
     let ends = [0, 1].map(|end| without_cost(whose, end));
     let [low, high] = [ends[0]?, ends[1]?].map(|(total, calls)| total / calls);
-    let both = match whose.waits() {
+    let both = match whose.is_waiting() {
         // The time of such an iteration is uncertain for other reasons than that of its calls.
         true => {
             let [least, most] = whose.without_recording()?.interval?;
@@ -344,27 +349,30 @@ fn corrected_speedup(whose: Whose) -> Option<(f64, [f64; 2])> {
 
 /// Nanoseconds of a mean iteration and of its calls into C++ and CUDA, if recording costs what one end of its interval says; none if
 /// that is more than there is.
-fn without_cost(whose: Whose, end: usize) -> Option<(f64, f64)> {
-    let number = |rank: &RankBreakdown, one: &Iteration, of: &dyn Fn(&Sets) -> Option<f64>| {
+fn without_cost(whose: RankScope, end: usize) -> Option<(f64, f64)> {
+    let number = |rank: &RankBreakdown, one: &Iteration, of: &dyn Fn(&TimeSets) -> Option<f64>| {
         let (worked, interval) = rank.correction.overhead.as_ref()?.worked();
         let (recorded, corrected) = (of(&one.sets)?, of(rank.corrected(one)?.sets()?)?);
         (worked > 0.0).then(|| recorded - (recorded - corrected) * interval[end] / worked)
     };
-    let mean = |of: &dyn Fn(&Sets) -> Option<f64>| Some(whose.summary_of(|rank, one| number(rank, one, of))?.mean);
+    let mean = |of: &dyn Fn(&TimeSets) -> Option<f64>| Some(whose.summary_of(|rank, one| number(rank, one, of))?.mean);
     let (total, calls) =
-        (mean(&|sets| Metric::TotalTimeSec.of(sets))?, mean(&|sets| Metric::CppAndGPUTimeSec.of(sets))?);
+        (mean(&|sets| Metric::TotalTimeSec.compute(sets))?, mean(&|sets| Metric::CppAndGPUTimeSec.compute(sets))?);
     (calls > 0.0).then_some((1e9 * total, 1e9 * calls))
 }
 
-fn speedup_of(whose: Whose, sets: for<'a> fn(&'a RankBreakdown, &'a Iteration) -> Option<&'a Sets>) -> Option<f64> {
-    let mean = |metric: Metric| Some(whose.summary_of(|rank, one| metric.of(sets(rank, one)?))?.mean);
+fn speedup_of(
+    whose: RankScope,
+    sets: for<'a> fn(&'a RankBreakdown, &'a Iteration) -> Option<&'a TimeSets>,
+) -> Option<f64> {
+    let mean = |metric: Metric| Some(whose.summary_of(|rank, one| metric.compute(sets(rank, one)?))?.mean);
     whose.summary_of(|rank, one| Some(sets(rank, one)?.category(TimeCategory::Python)? as f64))?;
     let calls = mean(Metric::CppAndGPUTimeSec).filter(|calls| *calls > 0.0)?;
     Some(mean(Metric::TotalTimeSec)? / calls)
 }
 
-fn speedup(run: &Run, means: &Means<'_>) -> String {
-    let python = means.of(|iteration| Some(iteration.sets.category(TimeCategory::Python)? as f64));
+fn speedup(run: &TracedRun, means: &IterationMeans<'_>) -> String {
+    let python = means.mean(|iteration| Some(iteration.sets.category(TimeCategory::Python)? as f64));
     match (theoretical_speedup(means.0), python) {
         (Some(speedup), _) => {
             let without = match corrected_speedup(means.0) {
@@ -377,7 +385,7 @@ fn speedup(run: &Run, means: &Means<'_>) -> String {
                 }
                 None => String::new(),
             };
-            let total = means.of(|one| Some(one.sets.total() as f64)).unwrap_or(0.0);
+            let total = means.mean(|one| Some(one.sets.total() as f64)).unwrap_or(0.0);
             let held_up = match means.held_up().is_some_and(|held_up| held_up > NOT_RUNNING * total) {
                 true => "; calls hold the wait for other threads, which makes it too small",
                 false => "",
@@ -399,7 +407,7 @@ mod tests {
 
     fn shares(parts: &[(TimeCategory, f64)], not_running: f64) -> Vec<(&'static str, i64)> {
         let parts = parts.iter().map(|(category, share)| (category.name(), *share)).collect();
-        let percent = |part: Part| (part.0, (100.0 * part.1).round() as i64);
+        let percent = |part: HeadlinePart| (part.0, (100.0 * part.1).round() as i64);
         without_processor(parts, Some(not_running)).into_iter().map(percent).collect()
     }
 
@@ -409,7 +417,11 @@ mod tests {
         let second = 1_000_000_000;
         let told = |children: Option<u64>, throttled: Option<u64>| {
             let times = |seconds: u64| seconds * second;
-            rivals(Rivals { wall: Some(10 * second), children: children.map(times), throttled: throttled.map(times) })
+            rivals(ProcessorRivals {
+                wall: Some(10 * second),
+                children: children.map(times),
+                throttled: throttled.map(times),
+            })
         };
         let (children, limit) = (
             "its own child processes, as of a loader, kept 1.9 CPUs busy",
@@ -419,7 +431,7 @@ mod tests {
         assert_eq!(told(Some(19), Some(4)), format!("{limit}, and {children}"));
         assert_eq!(told(Some(0), Some(0)), "other programs");
         assert_eq!(told(Some(0), None), "other programs, or a limit on CPUs");
-        assert_eq!(rivals(Rivals::default()), "other programs, its own loader processes, or a limit on CPUs");
+        assert_eq!(rivals(ProcessorRivals::default()), "other programs, its own loader processes, or a limit on CPUs");
     }
 
     /// Calculated by hand: half of an iteration is held up; Python and C++ lose 50 of 90 in proportion to their time.

@@ -1,15 +1,16 @@
 //! Writes `breakdown.json`, whose fields `docs/breakdown.md` explains.
 
-use super::Shown;
-use super::run::Run;
-use super::tables::Whose;
+use super::BreakdownResults;
+use super::run::TracedRun;
+use super::tables::RankScope;
 use crate::{
-    BusierSide, Corrected, Difference, Idle, Iteration, Markers, Measure, Metric, Operation, RankBreakdown, Recorded,
-    Sets, TimeCategory, Verdict, Work,
+    BusierSide, ComparedMeasure, CorrectedIteration, DifferenceVerdict, GpuWork, IdleCause, Iteration,
+    IterationMarkers, MeasureDifference, Metric, RankBreakdown, RecordedKinds, TimeCategory, TimeSets,
+    TrainingOperation,
 };
-use perf4sight_base::summary::Summary;
-use perf4sight_record::{Clock, LongIterations, Overhead};
-use perf4sight_traces::{Ranked, Trace};
+use perf4sight_base::summary::ValueSummary;
+use perf4sight_record::{LongIterations, OverheadClock, RecordingOverhead};
+use perf4sight_traces::{RankTrace, Trace};
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 
@@ -19,7 +20,7 @@ const LISTED: usize = 5000;
 /// The number of listed streams of an iteration, the busiest first; each takes two kilobytes of memory.
 const STREAMS: usize = 16;
 
-pub(super) fn of(shown: &Shown) -> Value {
+pub(super) fn to_json(shown: &BreakdownResults) -> Value {
     let mut document = run(&shown.run);
     document["format"] = FORMAT.into();
     document["warnings"] = shown.warnings.clone().into();
@@ -28,54 +29,56 @@ pub(super) fn of(shown: &Shown) -> Value {
         let [before, after] = comparison.recordings;
         document["recordings"] = json!({ "before": before, "after": after });
         document["comparison"] = comparison.differences.iter().map(difference).collect();
-        document["longer_but_not_of_the_processor"] = comparison.busier().map(busier).into();
+        document["longer_but_not_of_the_processor"] = comparison.busier_side().map(busier_json).into();
     }
     document
 }
 
-fn run(run: &Run) -> Value {
+fn run(run: &TracedRun) -> Value {
     json!({
         "world_size": run.breakdown.world_size(),
-        "ranks": run.ranks().map(|(ranked, rank)| of_rank(ranked, rank, run.listed(LISTED))).collect::<Value>(),
-        "summary": Whose::main(run).map(summary),
+        "ranks": run.ranks().map(|(ranked, rank)| of_rank(ranked, rank, run.iterations_to_list(LISTED))).collect::<Value>(),
+        "summary": RankScope::main(run).map(summary),
     })
 }
 
-fn of_rank(ranked: &Ranked, rank: &RankBreakdown, listed: usize) -> Value {
+fn of_rank(ranked: &RankTrace, rank: &RankBreakdown, listed: usize) -> Value {
     json!({
         "rank": rank.rank,
         "trace": ranked.trace.file.to_string_lossy(),
         "iterations_are": markers(&rank.markers),
         "python_recorded": rank.recorded.python,
         "gpu_recorded": rank.device.is_recorded(),
-        "recorded": recorded(rank.recorded),
+        "recorded": recorded_json(rank.recorded),
         "gpus": ranked.trace.header.devices,
         "warm_up": rank.warm_up.iterations,
         "recording": rank.correction.overhead.as_ref().map(overhead),
         "iterations_listed": rank.iterations.len().min(listed),
         "iterations": rank.iterations.iter().take(listed).map(|one| iteration(rank, one, &ranked.trace)).collect::<Value>(),
-        "summary": summary(Whose::Rank(rank)),
+        "summary": summary(RankScope::Rank(rank)),
         "warnings": rank.all_warnings().collect::<Vec<_>>(),
     })
 }
 
-fn recorded(recorded: Recorded) -> Value {
-    let Recorded { python, cpp, cuda_api, gpu } = recorded;
+fn recorded_json(recorded: RecordedKinds) -> Value {
+    let RecordedKinds { python, cpp, cuda_api, gpu } = recorded;
     json!({ "python": python, "cpp": cpp, "cuda_api": cuda_api, "gpu": gpu })
 }
 
-fn markers(markers: &Markers) -> Value {
+fn markers(markers: &IterationMarkers) -> Value {
     match markers {
-        Markers::Named(name) => json!({ "what": "named", "event": name }),
-        Markers::ProfilerSteps => json!({ "what": "profiler steps" }),
-        Markers::OptimizerSteps(name) => json!({ "what": "optimizer steps", "event": name }),
-        Markers::Period { event, certainty } => json!({ "what": "period", "event": event, "certainty": certainty }),
-        Markers::WholeTrace => json!({ "what": "whole trace" }),
+        IterationMarkers::Named(name) => json!({ "what": "named", "event": name }),
+        IterationMarkers::ProfilerSteps => json!({ "what": "profiler steps" }),
+        IterationMarkers::OptimizerSteps(name) => json!({ "what": "optimizer steps", "event": name }),
+        IterationMarkers::Period { event, certainty } => {
+            json!({ "what": "period", "event": event, "certainty": certainty })
+        }
+        IterationMarkers::WholeTrace => json!({ "what": "whole trace" }),
     }
 }
 
 fn iteration(rank: &RankBreakdown, one: &Iteration, trace: &Trace) -> Value {
-    let operation = |(operation, part): (&Operation, &Sets)| json!({ "operation": operation.label(&trace.names), "sets": named(TimeCategory::ALL, of_category, |category| sets(part, category)) });
+    let operation = |(operation, part): (&TrainingOperation, &TimeSets)| json!({ "operation": operation.label(&trace.names), "sets": json_by_name(TimeCategory::ALL, of_category, |category| sets(part, category)) });
     let stream = |(track, works): &(perf4sight_traces::TrackId, i64)| {
         let track = &trace.tracks[track.index()];
         json!({ "gpu": track.process, "stream": track.thread, "busy_ns": works })
@@ -83,27 +86,28 @@ fn iteration(rank: &RankBreakdown, one: &Iteration, trace: &Trace) -> Value {
     let device = &one.device;
     let mut streams: Vec<_> = device.streams.iter().collect();
     streams.sort_by_key(|(track, works)| (Reverse(*works), *track));
-    let of_work = |work: Work| json!({ "exposed_ns": device.exposed(work), "hidden_ns": device.hidden(work) });
+    let of_work =
+        |work: GpuWork| json!({ "exposed_ns": device.exposed_time(work), "hidden_ns": device.hidden_time(work) });
     json!({
         "name": one.name,
         "start_ns": one.window.0,
         "end_ns": one.window.1,
         "warm_up": one.warm_up,
-        "sets": named(TimeCategory::ALL, of_category, |category| sets(&one.sets, category)),
+        "sets": json_by_name(TimeCategory::ALL, of_category, |category| sets(&one.sets, category)),
         "cuda_api_waiting_ns": one.sets.synchronising,
         "not_running_ns": rank.not_running(one),
         "held_up_ns": rank.held_up(one),
         "operations": one.operations.iter().map(operation).collect::<Value>(),
-        "gpu_work": named(Work::ALL, Work::name, of_work),
+        "gpu_work": json_by_name(GpuWork::ALL, GpuWork::name, of_work),
         "gpu_streams": streams.iter().copied().take(STREAMS).map(stream).collect::<Value>(),
         "gpu_streams_left_out": streams.len().saturating_sub(STREAMS),
-        "gpu_idle_ns": one.idle.map(|idle| named(Idle::ALL, of_cause, |cause| idle.get(cause).into())),
-        "metrics": named(Metric::ALL, Metric::name, |metric| metric.of(&one.sets).into()),
-        "corrected": rank.corrected(one).and_then(Corrected::sets).map(|of| named(TimeCategory::ALL, of_category, |category| sets(of, category))),
+        "gpu_idle_ns": one.idle.map(|idle| json_by_name(IdleCause::ALL, of_cause, |cause| idle.get(cause).into())),
+        "metrics": json_by_name(Metric::ALL, Metric::name, |metric| metric.compute(&one.sets).into()),
+        "corrected": rank.corrected(one).and_then(CorrectedIteration::sets).map(|of| json_by_name(TimeCategory::ALL, of_category, |category| sets(of, category))),
     })
 }
 
-fn overhead(overhead: &Overhead) -> Value {
+fn overhead(overhead: &RecordingOverhead) -> Value {
     json!({
         "plain_ns": overhead.plain,
         "recorded_ns": overhead.recorded,
@@ -114,8 +118,8 @@ fn overhead(overhead: &Overhead) -> Value {
         "added_ns": overhead.added,
         "added_interval_95": overhead.interval,
         "clock": match overhead.clock {
-            Clock::Wall => "wall",
-            Clock::Processor => "processor",
+            OverheadClock::Wall => "wall",
+            OverheadClock::Processor => "processor",
         },
         "off_percent": overhead.off,
         "long_iterations": overhead.long.as_ref().map(long),
@@ -133,48 +137,48 @@ fn long(long: &LongIterations) -> Value {
 }
 
 /// Nanoseconds of a category; null if the trace lacks it.
-fn sets(sets: &Sets, category: TimeCategory) -> Value {
+fn sets(sets: &TimeSets, category: TimeCategory) -> Value {
     let both = sets.get(category, false).zip(sets.get(category, true));
     both.map(|(idle, busy)| json!({ "gpu_idle_ns": idle, "gpu_busy_ns": busy })).into()
 }
 
-fn summary(whose: Whose) -> Value {
-    let number = |number: &dyn Fn(&Iteration) -> Option<f64>| whose.summary(number).map(described);
+fn summary(whose: RankScope) -> Value {
+    let number = |number: &dyn Fn(&Iteration) -> Option<f64>| whose.summary(number).map(summary_json);
     let set = |category: TimeCategory, busy: bool| number(&|one| Some(one.sets.get(category, busy)? as f64));
     let both =
         |category| set(category, false).map(|idle| json!({ "gpu_idle_ns": idle, "gpu_busy_ns": set(category, true) }));
-    let of_work = |work: Work| {
+    let of_work = |work: GpuWork| {
         json!({
-            "exposed_ns": number(&|one| Some(one.device.exposed(work) as f64)),
-            "hidden_ns": number(&|one| Some(one.device.hidden(work) as f64)),
+            "exposed_ns": number(&|one| Some(one.device.exposed_time(work) as f64)),
+            "hidden_ns": number(&|one| Some(one.device.hidden_time(work) as f64)),
         })
     };
     // If only the total could be corrected, the other numbers are missing.
-    let corrected = |number: &dyn Fn(&Corrected) -> Option<f64>| {
-        whose.summary_of(|rank, one| number(rank.corrected(one)?)).map(described)
+    let corrected = |number: &dyn Fn(&CorrectedIteration) -> Option<f64>| {
+        whose.summary_of(|rank, one| number(rank.corrected(one)?)).map(summary_json)
     };
     let without = |metric: Metric| match metric == Metric::TotalTimeSec {
         true => corrected(&|one| Some(one.total as f64 / 1e9)),
-        false => corrected(&|one| metric.of(one.sets()?)),
+        false => corrected(&|one| metric.compute(one.sets()?)),
     };
     json!({
         "iterations": whose.count(),
         "total_ns": number(&|one| Some(one.sets.total() as f64)),
-        "not_running_ns": whose.summary_of(|rank, one| Some(rank.not_running(one)? as f64)).map(described),
-        "held_up_ns": whose.summary_of(|rank, one| Some(rank.held_up(one)? as f64)).map(described),
-        "sets": named(TimeCategory::ALL, of_category, |category| both(category).into()),
-        "gpu_work": named(Work::ALL, Work::name, of_work),
-        "gpu_idle_ns": named(Idle::ALL, of_cause, |cause| number(&|one| Some(one.idle?.get(cause)? as f64)).into()),
-        "metrics": named(Metric::ALL, Metric::name, |metric| number(&|one| metric.of(&one.sets)).into()),
+        "not_running_ns": whose.summary_of(|rank, one| Some(rank.not_running(one)? as f64)).map(summary_json),
+        "held_up_ns": whose.summary_of(|rank, one| Some(rank.held_up(one)? as f64)).map(summary_json),
+        "sets": json_by_name(TimeCategory::ALL, of_category, |category| both(category).into()),
+        "gpu_work": json_by_name(GpuWork::ALL, GpuWork::name, of_work),
+        "gpu_idle_ns": json_by_name(IdleCause::ALL, of_cause, |cause| number(&|one| Some(one.idle?.get(cause)? as f64)).into()),
+        "metrics": json_by_name(Metric::ALL, Metric::name, |metric| number(&|one| metric.compute(&one.sets)).into()),
         "without_recording": whose.without_recording().map(|one| json!({
             "mean_ns": whose.correction_holds().then_some(one.mean),
             "interval_95": one.interval,
         })),
-        "corrected_metrics": corrected(&|one| Some(one.total as f64)).map(|_| named(Metric::ALL, Metric::name, |metric| without(metric).into())),
+        "corrected_metrics": corrected(&|one| Some(one.total as f64)).map(|_| json_by_name(Metric::ALL, Metric::name, |metric| without(metric).into())),
     })
 }
 
-fn described(summary: Summary) -> Value {
+fn summary_json(summary: ValueSummary) -> Value {
     json!({
         "mean": summary.mean,
         "median": summary.median,
@@ -183,31 +187,31 @@ fn described(summary: Summary) -> Value {
     })
 }
 
-fn busier(busier: BusierSide) -> &'static str {
+fn busier_json(busier: BusierSide) -> &'static str {
     match busier {
         BusierSide::Before => "before",
         BusierSide::After => "after",
     }
 }
 
-fn difference(difference: &Difference) -> Value {
+fn difference(difference: &MeasureDifference) -> Value {
     let (what, unit) = match difference.of {
-        Measure::Set { category, gpu_busy } => {
+        ComparedMeasure::Set { category, gpu_busy } => {
             (json!({ "class": of_category(category), "gpu": if gpu_busy { "busy" } else { "idle" } }), "ns")
         }
-        Measure::Processor => (json!({ "processor": "all threads" }), "ns"),
-        Measure::Metric(metric) => (json!({ "metric": metric.name() }), metric.unit().name()),
+        ComparedMeasure::Processor => (json!({ "processor": "all threads" }), "ns"),
+        ComparedMeasure::Metric(metric) => (json!({ "metric": metric.name() }), metric.unit().name()),
     };
     let verdict = match difference.verdict() {
-        Verdict::Less => "less",
-        Verdict::More => "more",
-        Verdict::Noise => "no difference that could be told from noise",
+        DifferenceVerdict::Less => "less",
+        DifferenceVerdict::More => "more",
+        DifferenceVerdict::Noise => "no difference that could be told from noise",
     };
     json!({
         "of": what,
         "unit": unit,
-        "before": described(difference.before),
-        "after": described(difference.after),
+        "before": summary_json(difference.before),
+        "after": summary_json(difference.after),
         "change": difference.change,
         "change_percent": difference.percent(),
         "interval": difference.interval,
@@ -215,7 +219,11 @@ fn difference(difference: &Difference) -> Value {
     })
 }
 
-fn named<T: Copy>(all: impl IntoIterator<Item = T>, key: fn(T) -> &'static str, value: impl Fn(T) -> Value) -> Value {
+fn json_by_name<T: Copy>(
+    all: impl IntoIterator<Item = T>,
+    key: fn(T) -> &'static str,
+    value: impl Fn(T) -> Value,
+) -> Value {
     all.into_iter().map(|one| (key(one).to_owned(), value(one))).collect::<Map<String, Value>>().into()
 }
 
@@ -231,12 +239,12 @@ fn of_category(category: TimeCategory) -> &'static str {
     }
 }
 
-fn of_cause(cause: Idle) -> &'static str {
+fn of_cause(cause: IdleCause) -> &'static str {
     match cause {
-        Idle::Host => "host",
-        Idle::KernelLaunch => "kernel_launch",
-        Idle::Synchronisation => "synchronisation",
-        Idle::AnotherRank => "another_rank",
-        Idle::NoLaunch => "not_told",
+        IdleCause::Host => "host",
+        IdleCause::KernelLaunch => "kernel_launch",
+        IdleCause::Synchronisation => "synchronisation",
+        IdleCause::AnotherRank => "another_rank",
+        IdleCause::NoLaunch => "not_told",
     }
 }

@@ -17,51 +17,51 @@ mod tables;
 mod time_breakdown;
 mod warnings;
 
-use crate::{Comparison, Iteration, Options, RankBreakdown, TimeCategory};
-use comparability::Sides;
+use crate::{BreakdownOptions, Comparison, Iteration, RankBreakdown, TimeCategory};
+use comparability::ComparedSides;
 use folded_stacks::FoldedStacks;
 use perf4sight_base::error::Result;
 use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Cell, Column, Progress};
+use perf4sight_report::{Cell, Progress, TableColumn};
 use perf4sight_traces::check;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use perf4sight_verb::{
-    Context, Finding, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec,
+    Context, CountedNoun, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, TableFinding, Verb, VerbSpec,
 };
-use run::Run;
+use run::TracedRun;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 
 pub static SPEC: Spec = Spec {
     table: settings::TABLE,
-    subject: Noun { one: "rank", several: "ranks" },
-    parse: |values| Ok(Box::new(Breakdown::parse(values)?)),
+    subject: CountedNoun { one: "rank", several: "ranks" },
+    parse: |values| Ok(Box::new(BreakdownVerb::parse(values)?)),
 };
 
 /// `perf4sight breakdown`.
 pub static VERB: VerbSpec = VerbSpec {
     table: settings::TABLE,
     after_help: settings::AFTER_HELP,
-    parse: |values| Ok(Box::new(Breakdown::parse(values)?)),
+    parse: |values| Ok(Box::new(BreakdownVerb::parse(values)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Breakdown {
+struct BreakdownVerb {
     traces: Vec<PathBuf>,
     out: PathBuf,
     iteration: Option<String>,
     compare: Vec<PathBuf>,
 }
 
-struct Shown {
-    run: Run,
-    after: Option<(Run, Comparison)>,
+struct BreakdownResults {
+    run: TracedRun,
+    after: Option<(TracedRun, Comparison)>,
     warnings: Vec<String>,
 }
 
-impl Verb for Breakdown {
+impl Verb for BreakdownVerb {
     /// Reads the traces, breaks them down, and writes the results.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let files = self.files()?;
@@ -71,15 +71,15 @@ impl Verb for Breakdown {
         if context.cancelled() {
             return Ok(Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() });
         }
-        progress.doing("drawing");
+        progress.set_item("drawing");
         let json = write(files, &mut shown)?;
         progress.advance(1);
         drop(progress);
         shown.warnings.iter().for_each(|warning| context.warn(warning));
         Ok(Summary {
-            answer: shown.after.as_ref().map_or(String::new(), |(_, comparison)| differences::answer(comparison)),
-            tables: tables::of(&shown),
-            headline: headline::of(&shown.run),
+            answer: shown.after.as_ref().map_or(String::new(), |(_, comparison)| differences::answer_line(comparison)),
+            tables: tables::console_tables(&shown),
+            headline: headline::headline(&shown.run),
             findings: findings(&shown.run),
             files: vec![("report", self.out.join("report.html"))],
             json,
@@ -94,25 +94,25 @@ const READING: u64 = 2;
 const QUICK: u64 = 8 << 20;
 
 /// Draws and writes all files; returns the contents of `breakdown.json`.
-fn write(mut files: ResultFiles, shown: &mut Shown) -> Result<Value> {
-    let folded = FoldedStacks::of(&shown.run);
+fn write(mut files: ResultFiles, shown: &mut BreakdownResults) -> Result<Value> {
+    let folded = FoldedStacks::from_run(&shown.run);
     if folded.cut {
         shown.warnings.push("stacks.folded holds the first 64 MiB of the stacks; the rest is left out".to_owned());
     }
     files.add("stacks.folded", folded.text);
-    for published in published::of(shown) {
+    for published in published::find_plots(shown) {
         published.files()?.into_iter().for_each(|(name, contents)| files.add(name, contents));
     }
-    files.add("breakdown.csv", csv::of(shown).to_csv());
-    files.add("report.html", page::of(shown).to_html());
-    let json = json::of(shown);
+    files.add("breakdown.csv", csv::to_table(shown).to_csv());
+    files.add("report.html", page::build_page(shown).to_html());
+    let json = json::to_json(shown);
     files.add("breakdown.json", format!("{json:#}\n"));
-    files.place()?;
+    files.write_all()?;
     Ok(json)
 }
 
 /// The findings about each rank for the closing table of a configuration.
-fn findings(run: &Run) -> Vec<Finding> {
+fn findings(run: &TracedRun) -> Vec<TableFinding> {
     let of_rank = |rank: &RankBreakdown| {
         let total = rank.summary(|one| Some(one.sets.total() as f64)).map(|total| Milliseconds(total.mean / 1e6));
         let mean = |time: &dyn Fn(&Iteration) -> Option<i64>| Some(rank.summary(|one| Some(time(one)? as f64))?.mean);
@@ -120,16 +120,16 @@ fn findings(run: &Run) -> Vec<Finding> {
         let python = mean(&|one| one.sets.category(TimeCategory::Python)).zip(mean(&|one| Some(one.sets.total())));
         let python = python.map(|(python, total)| Percent(100.0 * python / total));
         let columns = [
-            (Column::number("iteration_ms", "iteration"), Cell::from(total)),
-            (Column::number("python_percent", "in Python"), python.into()),
+            (TableColumn::number("iteration_ms", "iteration"), Cell::from(total)),
+            (TableColumn::number("python_percent", "in Python"), python.into()),
         ];
         let about = format!("rank {}", rank.rank);
-        columns.map(|(column, cell)| Finding { about: about.clone(), column, cell })
+        columns.map(|(column, cell)| TableFinding { about: about.clone(), column, cell })
     };
     run.breakdown.ranks.iter().flat_map(of_rank).collect()
 }
 
-impl Section for Breakdown {
+impl Section for BreakdownVerb {
     fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let read = |key| move |path: &PathBuf| KeyedPath { key, path: path.clone() };
         let traces: Vec<String> = self.traces.iter().map(|path| path.display().to_string()).collect();
@@ -146,13 +146,13 @@ impl Section for Breakdown {
     }
 }
 
-impl Breakdown {
-    fn parse(values: &Values<'_>) -> Result<Self> {
+impl BreakdownVerb {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let traces: Vec<PathBuf> = values.get("traces")?;
         if traces.is_empty() {
             return Err(values.error("traces", "there are none").expected("files or folders"));
         }
-        Ok(Breakdown {
+        Ok(BreakdownVerb {
             traces,
             out: values.get("out")?,
             iteration: values.get("iteration")?,
@@ -177,24 +177,24 @@ impl Breakdown {
         }
     }
 
-    fn read(&self, progress: &Progress) -> Result<Shown> {
-        let options = Options { iteration: self.iteration.clone() };
+    fn read(&self, progress: &Progress) -> Result<BreakdownResults> {
+        let options = BreakdownOptions { iteration: self.iteration.clone() };
         if self.compare.is_empty() {
-            let run = Run::read(&self.traces, &options, progress)?;
-            return Ok(Shown { warnings: run.warnings(), run, after: None });
+            let run = TracedRun::read(&self.traces, &options, progress)?;
+            return Ok(BreakdownResults { warnings: run.warnings(), run, after: None });
         }
-        let before = Run::read_recordings(&self.traces, &options, progress)?;
-        let after = Run::read_recordings(&self.compare, &options, progress)?;
+        let before = TracedRun::read_recordings(&self.traces, &options, progress)?;
+        let after = TracedRun::read_recordings(&self.compare, &options, progress)?;
         // Warnings about comparability come first.
-        let sides = Sides([&before, &after].map(|side| side.all().collect()));
+        let sides = ComparedSides([&before, &after].map(|side| side.all().collect()));
         sides.check_unique()?;
-        let mut warnings = sides.unlike();
+        let mut warnings = sides.differences();
         let of_sides = [("before", &before), ("after", &after)].into_iter().flat_map(|(name, recordings)| {
-            recordings.all().flat_map(Run::warnings).map(move |warning| (name, warning))
+            recordings.all().flat_map(TracedRun::warnings).map(move |warning| (name, warning))
         });
         warnings.extend(warnings::of_runs(of_sides));
         let [own, others] = sides.0.map(|side| side.into_iter().map(|run| &run.breakdown).collect::<Vec<_>>());
-        let comparison = Comparison::of(&own, &others);
-        Ok(Shown { run: before.first, after: Some((after.first, comparison)), warnings })
+        let comparison = Comparison::compare(&own, &others);
+        Ok(BreakdownResults { run: before.first, after: Some((after.first, comparison)), warnings })
     }
 }

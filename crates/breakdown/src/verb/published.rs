@@ -1,22 +1,22 @@
 //! The files of the published toolkit: each metric, and the time by operation, as plots and as data files.
 
-use super::Shown;
-use super::bars::Bars;
+use super::BreakdownResults;
+use super::bars::RunBars;
 use super::data_rows::{self, runs};
 use super::time_breakdown;
 use crate::{Metric, RankBreakdown};
 use perf4sight_base::error::Result;
-use perf4sight_base::summary::Summary;
+use perf4sight_base::summary::ValueSummary;
 use perf4sight_report::{Chart, Plot, Series, Table, Theme};
 
 /// A plot and its data, with the stem of their file names.
-pub(super) struct Published {
+pub(super) struct PublishedPlot {
     pub name: String,
     pub chart: Chart,
     pub data: Table,
 }
 
-impl Published {
+impl PublishedPlot {
     /// Its files: the plot in two formats, and its data.
     pub fn files(&self) -> Result<[(String, Vec<u8>); 3]> {
         Ok([
@@ -34,15 +34,15 @@ pub(super) fn names() -> impl Iterator<Item = String> {
 }
 
 /// All plots that the traces have data for.
-pub(super) fn of(shown: &Shown) -> Vec<Published> {
+pub(super) fn find_plots(shown: &BreakdownResults) -> Vec<PublishedPlot> {
     let metrics = Metric::ALL.into_iter().filter_map(|metric| of_metric(shown, metric));
-    metrics.chain([time_breakdown::of(shown)]).collect()
+    metrics.chain([time_breakdown::published_plot(shown)]).collect()
 }
 
 /// The plot of a metric for every rank; none if no trace has it.
-fn of_metric(shown: &Shown, metric: Metric) -> Option<Published> {
-    let of_rank = |rank: &RankBreakdown| rank.summary(|iteration| metric.of(&iteration.sets));
-    let mut ranks: Vec<(&'static str, (&RankBreakdown, Option<Summary>))> = Vec::new();
+fn of_metric(shown: &BreakdownResults, metric: Metric) -> Option<PublishedPlot> {
+    let of_rank = |rank: &RankBreakdown| rank.summary(|iteration| metric.compute(&iteration.sets));
+    let mut ranks: Vec<(&'static str, (&RankBreakdown, Option<ValueSummary>))> = Vec::new();
     for (name, run) in runs(shown) {
         ranks.extend(run.breakdown.ranks.iter().map(|rank| (name, (rank, of_rank(rank)))));
     }
@@ -50,20 +50,20 @@ fn of_metric(shown: &Shown, metric: Metric) -> Option<Published> {
     let data = data_rows::rows(shown, ranks)
         .text("rank", "rank", |(_, (rank, _))| u64::from(rank.rank))
         .text("metric", "metric", |_| metric.name())
-        .text("iterations", "iterations", |(_, (rank, _))| rank.counted().count())
+        .text("iterations", "iterations", |(_, (rank, _))| rank.counted_iterations().count())
         .text("mean", "mean", |(_, (_, summary))| summary.map(|summary| summary.mean))
         .text("std", "std", |(_, (_, summary))| summary.and_then(|summary| summary.spread))
         .table();
-    let bars = Bars(runs(shown));
+    let bars = RunBars(runs(shown));
     let lengths = bars.ranks().map(|(_, _, rank)| of_rank(rank).map_or(0.0, |summary| summary.mean));
     let series = vec![Series::new(metric.name(), lengths.collect::<Vec<f64>>())];
     let intervals = bars.ranks().map(|(_, _, rank)| of_rank(rank).as_ref().and_then(deviation)).collect();
     let plot = bars.plot(&format!("{} ({})", metric.name(), metric.unit().name()), series, intervals);
     let caption = "The mean iteration; the whisker is a standard deviation to either side.";
     let chart = Chart::new(format!("{}: {}", metric.name(), metric.about()), caption, Plot::StackedBars(plot));
-    Some(Published { name: format!("{}.summary", metric.name()), chart, data })
+    Some(PublishedPlot { name: format!("{}.summary", metric.name()), chart, data })
 }
 
-fn deviation(summary: &Summary) -> Option<(f64, f64)> {
+fn deviation(summary: &ValueSummary) -> Option<(f64, f64)> {
     summary.spread.map(|spread| ((summary.mean - spread).max(0.0), summary.mean + spread))
 }

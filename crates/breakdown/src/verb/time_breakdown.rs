@@ -1,10 +1,10 @@
 //! The published plot of time by operation: the colour is the operation, the stripes are the category.
 
-use super::Shown;
-use super::bars::Bars;
+use super::BreakdownResults;
+use super::bars::RunBars;
 use super::data_rows::{self, runs};
-use super::published::Published;
-use crate::{Operation, RankBreakdown, Sets, TimeCategory};
+use super::published::PublishedPlot;
+use crate::{RankBreakdown, TimeCategory, TimeSets, TrainingOperation};
 use perf4sight_report::{Chart, Colour, Plot, Series, StackedBars, Texture};
 use perf4sight_traces::shortened::cut;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,28 +18,28 @@ const REST: &str = "other";
 
 /// The category of a moment: the GPU whenever it is busy, else the category of the thread.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Share {
+enum PartShare {
     Gpu,
     Idle(TimeCategory),
 }
 
 /// The time of an operation on a rank that belongs to one share.
-struct Part {
+struct TimePart {
     run: &'static str,
     rank: u32,
     operation: String,
-    share: Share,
-    time: Time,
+    share: PartShare,
+    time: MeanTime,
 }
 
 /// Nanoseconds of a mean iteration, and their standard deviation.
 #[derive(Clone, Copy)]
-struct Time {
+struct MeanTime {
     mean: f64,
     spread: Option<f64>,
 }
 
-pub(super) fn of(shown: &Shown) -> Published {
+pub(super) fn published_plot(shown: &BreakdownResults) -> PublishedPlot {
     let parts = parts(shown);
     let data = data_rows::rows(shown, parts.iter().map(|part| (part.run, part)))
         .text("rank", "rank", |(_, part)| u64::from(part.rank))
@@ -48,16 +48,16 @@ pub(super) fn of(shown: &Shown) -> Published {
         .text("mean_sec", "mean_sec", |(_, part)| part.time.mean / 1e9)
         .text("std_sec", "std_sec", |(_, part)| part.time.spread.map(|spread| spread / 1e9))
         .table();
-    Published { name: "time_breakdown".to_owned(), chart: chart(shown, &parts), data }
+    PublishedPlot { name: "time_breakdown".to_owned(), chart: chart(shown, &parts), data }
 }
 
-fn parts(shown: &Shown) -> Vec<Part> {
+fn parts(shown: &BreakdownResults) -> Vec<TimePart> {
     let mut all = Vec::new();
     for (run, of) in runs(shown) {
         for (ranked, rank) in of.ranks() {
             for (operation, share, time) in times(rank) {
                 let operation = operation.label(&ranked.trace.names).to_owned();
-                all.push(Part { run, rank: rank.rank, operation, share, time });
+                all.push(TimePart { run, rank: rank.rank, operation, share, time });
             }
         }
     }
@@ -66,28 +66,31 @@ fn parts(shown: &Shown) -> Vec<Part> {
 
 /// The time of each operation of a rank over the iterations that count, by share; iterations without the operation
 /// count as zero.
-fn times(rank: &RankBreakdown) -> Vec<(Operation, Share, Time)> {
-    let mut values: BTreeMap<(Operation, Share), Vec<f64>> = BTreeMap::new();
-    for (operation, sets) in rank.counted().flat_map(|iteration| &iteration.operations) {
-        for (share, time) in Share::all().filter_map(|share| Some((share, share.of(sets)?))) {
+fn times(rank: &RankBreakdown) -> Vec<(TrainingOperation, PartShare, MeanTime)> {
+    let mut values: BTreeMap<(TrainingOperation, PartShare), Vec<f64>> = BTreeMap::new();
+    for (operation, sets) in rank.counted_iterations().flat_map(|iteration| &iteration.operations) {
+        for (share, time) in PartShare::all().filter_map(|share| Some((share, share.nanoseconds(sets)?))) {
             values.entry((*operation, share)).or_default().push(time as f64);
         }
     }
-    let count = rank.counted().count();
-    values.into_iter().map(|((operation, share), values)| (operation, share, Time::of(&values, count))).collect()
+    let count = rank.counted_iterations().count();
+    values
+        .into_iter()
+        .map(|((operation, share), values)| (operation, share, MeanTime::from_values(&values, count)))
+        .collect()
 }
 
-impl Time {
+impl MeanTime {
     /// The mean and spread of `count` values; those not given are zero.
-    fn of(values: &[f64], count: usize) -> Self {
+    fn from_values(values: &[f64], count: usize) -> Self {
         let mean = values.iter().sum::<f64>() / count as f64;
         let zeros = (count - values.len()) as f64 * mean.powi(2);
         let squares = zeros + values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-        Time { mean, spread: (count > 1).then(|| (squares / (count - 1) as f64).sqrt()) }
+        MeanTime { mean, spread: (count > 1).then(|| (squares / (count - 1) as f64).sqrt()) }
     }
 }
 
-fn chart(shown: &Shown, parts: &[Part]) -> Chart {
+fn chart(shown: &BreakdownResults, parts: &[TimePart]) -> Chart {
     let mut seen = BTreeSet::new();
     let operations = parts.iter().map(|part| part.operation.as_str()).filter(|operation| seen.insert(*operation));
     let operations: Vec<&str> = operations.collect();
@@ -98,7 +101,7 @@ fn chart(shown: &Shown, parts: &[Part]) -> Chart {
         Some(place) => (Colour::Nth(place), cut(operation, NAME)),
         None => (Colour::Nth(COLOURS), MORE.to_owned()),
     };
-    let bars = Bars(runs(shown));
+    let bars = RunBars(runs(shown));
     let places: Vec<(&str, u32)> = bars.ranks().map(|(run, _, rank)| (run, rank.rank)).collect();
     let mut series: Vec<Series<f64>> = Vec::new();
     for part in parts.iter().filter(|part| part.time.mean > 0.0) {
@@ -114,7 +117,7 @@ fn chart(shown: &Shown, parts: &[Part]) -> Chart {
     }
     let colours = operations.iter().take(COLOURS + 1).map(|operation| named(operation));
     let colours = colours.map(|(colour, name)| key(&name, colour, Texture::Plain));
-    let shares = Share::all().filter(|share| parts.iter().any(|part| part.share == *share && part.time.mean > 0.0));
+    let shares = PartShare::all().filter(|share| parts.iter().any(|part| part.share == *share && part.time.mean > 0.0));
     let shares = shares.map(|share| key(share.label(), Colour::Subject, share.texture()));
     let keys = colours.chain(shares).collect();
     let plot = StackedBars { keys, ..bars.plot("time per iteration (ms)", series, Vec::new()) };
@@ -126,35 +129,35 @@ fn key(name: &str, colour: Colour, texture: Texture) -> Series<f64> {
     Series::new(name, [0.0; 0]).coloured(colour).textured(texture)
 }
 
-impl Share {
+impl PartShare {
     fn all() -> impl Iterator<Item = Self> {
-        [Share::Gpu].into_iter().chain(TimeCategory::ALL.map(Share::Idle))
+        [PartShare::Gpu].into_iter().chain(TimeCategory::ALL.map(PartShare::Idle))
     }
 
     fn label(self) -> &'static str {
         match self {
-            Share::Gpu => "GPU",
-            Share::Idle(category) => category.name(),
+            PartShare::Gpu => "GPU",
+            PartShare::Idle(category) => category.name(),
         }
     }
 
     /// Nanoseconds; none if the trace lacks them.
-    fn of(self, sets: &Sets) -> Option<i64> {
+    fn nanoseconds(self, sets: &TimeSets) -> Option<i64> {
         match self {
-            Share::Gpu => Some(sets.gpu_busy()),
-            Share::Idle(category) => sets.get(category, false),
+            PartShare::Gpu => Some(sets.gpu_busy()),
+            PartShare::Idle(category) => sets.get(category, false),
         }
     }
 
     /// As published: GPU `\\`, C++ `|`, Python `/`; the toolkit did not distinguish the others.
     fn texture(self) -> Texture {
         match self {
-            Share::Gpu => Texture::Falling,
-            Share::Idle(TimeCategory::Python) => Texture::Rising,
-            Share::Idle(TimeCategory::CudaApi) => Texture::Crossed,
-            Share::Idle(TimeCategory::Wait) => Texture::Plain,
-            Share::Idle(TimeCategory::Cpp | TimeCategory::CppOrCudaApi) => Texture::Upright,
-            Share::Idle(TimeCategory::PythonOrWait | TimeCategory::Unrecorded) => Texture::Level,
+            PartShare::Gpu => Texture::Falling,
+            PartShare::Idle(TimeCategory::Python) => Texture::Rising,
+            PartShare::Idle(TimeCategory::CudaApi) => Texture::Crossed,
+            PartShare::Idle(TimeCategory::Wait) => Texture::Plain,
+            PartShare::Idle(TimeCategory::Cpp | TimeCategory::CppOrCudaApi) => Texture::Upright,
+            PartShare::Idle(TimeCategory::PythonOrWait | TimeCategory::Unrecorded) => Texture::Level,
         }
     }
 }

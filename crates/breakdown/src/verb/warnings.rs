@@ -4,20 +4,20 @@ use std::fmt;
 
 /// A warning and the ranks or runs that it is about.
 struct MergedWarning<W> {
-    words: Vec<Word>,
+    words: Vec<WarningWord>,
     of: Vec<W>,
 }
 
 #[derive(Clone)]
-struct Word {
+struct WarningWord {
     before: String,
     /// The lowest and the highest number of the merged warnings, if the word is a number.
-    range: Option<[Number; 2]>,
+    range: Option<[WarningNumber; 2]>,
     after: String,
 }
 
 #[derive(Clone)]
-struct Number {
+struct WarningNumber {
     value: f64,
     text: String,
 }
@@ -25,20 +25,20 @@ struct Number {
 /// The text between the lowest and the highest number.
 const TO: &str = "…";
 
-impl Number {
-    fn of(text: &str) -> Option<Self> {
+impl WarningNumber {
+    fn parse(text: &str) -> Option<Self> {
         let value = text.parse().ok().filter(|_| text.ends_with(|last: char| last.is_ascii_digit()))?;
-        Some(Number { value, text: text.to_owned() })
+        Some(WarningNumber { value, text: text.to_owned() })
     }
 }
 
 fn alike<W>(all: impl IntoIterator<Item = (W, String)>) -> Vec<MergedWarning<W>> {
     let mut merged: Vec<MergedWarning<W>> = Vec::new();
     for (whom, sentence) in all {
-        let words = words(&sentence);
+        let words = split_words(&sentence);
         match merged.iter_mut().find(|known| is_shaped_as(&known.words, &words)) {
             Some(known) => {
-                known.words.iter_mut().zip(words).for_each(|(known, word)| known.widen(word));
+                known.words.iter_mut().zip(words).for_each(|(known, word)| known.extend_range(word));
                 known.of.push(whom);
             }
             None => merged.push(MergedWarning { words, of: vec![whom] }),
@@ -49,48 +49,48 @@ fn alike<W>(all: impl IntoIterator<Item = (W, String)>) -> Vec<MergedWarning<W>>
 
 /// The words of a sentence. Numbers after "rank" or "ranks" are names of ranks ("ranks 0 to 2, 5 and 6 of 8") and not
 /// measurements.
-fn words(sentence: &str) -> Vec<Word> {
+fn split_words(sentence: &str) -> Vec<WarningWord> {
     let mut naming = false;
     let word = |text: &str| {
-        let word = Word::of(text);
+        let word = WarningWord::parse(text);
         let goes_on = word.range.is_some() || matches!(text, "from" | "to" | "and" | "of");
         let names = naming && goes_on;
         naming = matches!(text, "rank" | "ranks") || names && !text.ends_with([':', ';']);
-        if names { Word::plain(text) } else { word }
+        if names { WarningWord::without_range(text) } else { word }
     };
     sentence.split(' ').map(word).collect()
 }
 
-fn is_shaped_as(known: &[Word], words: &[Word]) -> bool {
+fn is_shaped_as(known: &[WarningWord], words: &[WarningWord]) -> bool {
     known.len() == words.len() && known.iter().zip(words).all(|(known, word)| known.is_shaped_as(word))
 }
 
-impl Word {
+impl WarningWord {
     /// Parses a word. A number or a range may have brackets and punctuation around it; digits in a name are not a
     /// number.
-    fn of(word: &str) -> Self {
+    fn parse(word: &str) -> Self {
         let inner = word.trim_start_matches('(');
         let core = inner.trim_end_matches([',', ';', ':', ')', '.']);
         let (low, high) = core.split_once(TO).unwrap_or((core, core));
-        match Number::of(low).zip(Number::of(high)) {
-            Some((low, high)) => Word {
+        match WarningNumber::parse(low).zip(WarningNumber::parse(high)) {
+            Some((low, high)) => WarningWord {
                 before: word[..word.len() - inner.len()].to_owned(),
                 range: Some([low, high]),
                 after: inner[core.len()..].to_owned(),
             },
-            None => Word::plain(word),
+            None => WarningWord::without_range(word),
         }
     }
 
-    fn plain(word: &str) -> Self {
-        Word { before: word.to_owned(), range: None, after: String::new() }
+    fn without_range(word: &str) -> Self {
+        WarningWord { before: word.to_owned(), range: None, after: String::new() }
     }
 
-    fn is_shaped_as(&self, other: &Word) -> bool {
+    fn is_shaped_as(&self, other: &WarningWord) -> bool {
         self.before == other.before && self.after == other.after && self.range.is_some() == other.range.is_some()
     }
 
-    fn widen(&mut self, other: Word) {
+    fn extend_range(&mut self, other: WarningWord) {
         if let (Some([low, high]), Some([other_low, other_high])) = (&mut self.range, other.range) {
             if other_low.value < low.value {
                 *low = other_low;
@@ -102,7 +102,7 @@ impl Word {
     }
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for WarningWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.before)?;
         match &self.range {
@@ -116,7 +116,7 @@ impl fmt::Display for Word {
 
 impl<W> MergedWarning<W> {
     fn sentence(&self) -> String {
-        self.words.iter().map(Word::to_string).collect::<Vec<_>>().join(" ")
+        self.words.iter().map(WarningWord::to_string).collect::<Vec<_>>().join(" ")
     }
 }
 

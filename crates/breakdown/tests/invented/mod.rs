@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
-use perf4sight_traces::{Ranked, read};
+use perf4sight_traces::{RankTrace, read};
 use std::fmt::Write;
 
 /// A trace in the making; times are whole nanoseconds.
@@ -75,10 +75,10 @@ impl Invented {
     }
 
     /// The trace, read as that of a rank.
-    pub fn read(&self, rank: u32) -> Ranked {
+    pub fn read(&self, rank: u32) -> RankTrace {
         let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
         let text = format!("{{{} \"traceEvents\": [{}]}}", self.header, self.events.join(",\n"));
         std::fs::write(file.path(), text).unwrap();
-        Ranked { rank, trace: read(file.path()).unwrap() }
+        RankTrace { rank, trace: read(file.path()).unwrap() }
     }
 }

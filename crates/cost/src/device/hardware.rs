@@ -2,18 +2,20 @@
 
 use super::kind::DeviceKind;
 use super::possible::impossible;
-use super::program::Program;
-use super::protocol::{About, Gpu, PROTOCOL, Reply, Request, StepRule, StepTask, Task};
-use super::{Device, GpuOptions, Job, Measurement};
-use crate::records::Outcome;
+use super::program::WorkerProgram;
+use super::protocol::{GpuInfo, PROTOCOL, StepRule, StepTask, WorkerAbout, WorkerReply, WorkerRequest, WorkerTask};
+use super::{Device, GpuOptions, Measurement, MeasurementJob};
+use crate::records::MeasurementOutcome;
 use nix::sys::signal::Signal;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::{Bytes, Milliseconds};
-use perf4sight_machine::Limits;
-use perf4sight_machine::{Conditions, End, Invocation, Machine, Output, Setting, Watch};
+use perf4sight_machine::ResourceLimits;
+use perf4sight_machine::{
+    Conditions, Machine, MachineProperties, ProcessEnd, ProcessOutput, RunWatch, WorkerInvocation,
+};
 use perf4sight_onnx as onnx;
-use perf4sight_platform::{Memory, Platform};
+use perf4sight_platform::{Platform, TensorMemory};
 use perf4sight_step::workload::Checkpoint;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -42,7 +44,7 @@ pub struct Hardware {
     /// The index of the GPU and its options; devices without a GPU ignore them.
     pub gpu: GpuOptions,
     /// The program that runs networks, here or on the machine.
-    pub worker: Program,
+    pub worker: WorkerProgram,
     /// Threads of the compute library.
     pub threads: usize,
     /// The limit of the worker's memory allocations; none: a share of the memory that is available at each
@@ -65,13 +67,13 @@ impl Device for Hardware {
         let whole = match self.own_gpu() {
             Some(gpu) if !gpu.unified => Some(Bytes(gpu.memory)),
             // The size of the memory of a GPU is unknown if its worker does not report it.
-            _ if self.dedicated() => None,
+            _ if self.has_dedicated_memory() => None,
             _ => Some(self.machine.description().memory()),
         };
         self.limit().into_iter().chain(whole).min()
     }
 
-    fn setting(&self) -> Setting {
+    fn setting(&self) -> MachineProperties {
         let limit = self.mem_limit.map_or("default".to_owned(), |limit| format!("{} MiB", limit.mib()));
         let own = [
             ("device", self.name().to_owned()),
@@ -85,12 +87,12 @@ impl Device for Hardware {
             .chain(self.confinement())
             .chain(self.arithmetic())
             .map(|(name, fact)| (name.to_owned(), fact));
-        let About { software, places, .. } = &self.worker.about;
+        let WorkerAbout { software, places, .. } = &self.worker.about;
         let place = places.get(&self.place()).cloned().unwrap_or_default();
         self.machine.description().facts().into_iter().chain(software.clone()).chain(place).chain(own).collect()
     }
 
-    fn check(&self, job: &Job) -> Result<()> {
+    fn check(&self, job: &MeasurementJob) -> Result<()> {
         self.worker.check_step(job.workload.step)?;
         self.worker.check_precision(&self.place(), job.workload.step.precision)?;
         if job.layers && !self.worker.about.layers {
@@ -100,14 +102,14 @@ impl Device for Hardware {
         input_file::open(&job.file, "read the network to measure").map(drop)
     }
 
-    fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {
-        let Some(network) = self.machine.bring(&job.file, watch)? else { return Ok(Measurement::Interrupted) };
+    fn measure(&self, job: &MeasurementJob, watch: &RunWatch<'_>) -> Result<Measurement> {
+        let Some(network) = self.machine.upload(&job.file, watch)? else { return Ok(Measurement::Interrupted) };
         let request = serde_json::to_string(&self.request(job, network, cuts(job)?))
             .map_err(|cause| Error::device(format!("{} cannot be put into a request: {cause}", job.variant)))?;
         let (threads, timeout) = (self.threads, self.timeout_of(job));
         let before = if job.allowance.among_others { AMONG_OTHERS.map(str::to_owned).to_vec() } else { Vec::new() };
         let words = [before, self.worker.words.clone()].concat();
-        let invocation = Invocation { words: &words, line: &request, threads, timeout };
+        let invocation = WorkerInvocation { words: &words, line: &request, threads, timeout };
         let output = self.machine.run_alone(&invocation, watch)?;
         Ok(output.map_or(Measurement::Interrupted, |output| {
             with_conditions(self.interpret(&output, job), *output.conditions)
@@ -117,7 +119,7 @@ impl Device for Hardware {
 
 /// The names of the nodes after which a checkpointed step cuts its network. They are chosen here, so that all workers
 /// cut at the same nodes.
-fn cuts(job: &Job) -> Result<Vec<String>> {
+fn cuts(job: &MeasurementJob) -> Result<Vec<String>> {
     let checkpoint = job.workload.step.checkpoint;
     if checkpoint == Checkpoint::None {
         return Ok(Vec::new());
@@ -127,7 +129,7 @@ fn cuts(job: &Job) -> Result<Vec<String>> {
 }
 
 impl Hardware {
-    fn timeout_of(&self, job: &Job) -> Duration {
+    fn timeout_of(&self, job: &MeasurementJob) -> Duration {
         job.allowance.timeout.into_iter().chain([self.timeout]).min().unwrap_or(self.timeout)
     }
 
@@ -137,19 +139,19 @@ impl Hardware {
             let (free, held) = (self.machine.description().default_limit(), self.machine.limits().memory);
             held.map_or(free, |held| held.min(free))
         };
-        self.mem_limit.or_else(|| (!self.dedicated()).then(default))
+        self.mem_limit.or_else(|| (!self.has_dedicated_memory()).then(default))
     }
 
     /// The kernel's limits on measurements, where there are any.
     fn confinement(&self) -> Vec<(&'static str, String)> {
-        let Limits { cpus, memory, .. } = self.machine.limits();
+        let ResourceLimits { cpus, memory, .. } = self.machine.limits();
         let cpus = cpus.map(|cpus| ("cpus", cpus.to_string()));
         let memory = memory.map(|memory| ("kernel_mem_limit", memory.in_full()));
         cpus.into_iter().chain(memory).collect()
     }
 
-    fn dedicated(&self) -> bool {
-        self.platform().is_some_and(|platform| platform.memory == Memory::Dedicated)
+    fn has_dedicated_memory(&self) -> bool {
+        self.platform().is_some_and(|platform| platform.memory == TensorMemory::Dedicated)
     }
 
     fn place(&self) -> String {
@@ -157,7 +159,7 @@ impl Hardware {
     }
 
     /// The GPU that networks run on, if the worker reports it.
-    fn own_gpu(&self) -> Option<&Gpu> {
+    fn own_gpu(&self) -> Option<&GpuInfo> {
         self.worker.about.gpus.get(&self.place())
     }
 
@@ -186,21 +188,21 @@ impl Hardware {
     fn platform(&self) -> Option<Platform> {
         let processor = || Platform::processor(self.machine.description().wide_vectors());
         let known = |name| match (name, self.own_gpu()) {
-            ("cuda", Some(gpu)) => Platform::named(Platform::of_gpu(&gpu.name, self.gpu.tf32)),
-            _ => Platform::named(name),
+            ("cuda", Some(gpu)) => Platform::for_name(Platform::of_gpu(&gpu.name, self.gpu.tf32)),
+            _ => Platform::for_name(name),
         };
         let platform = self.kind.platform().map_or_else(processor, known).ok()?;
         Some(platform.on_threads(self.threads as u64).run_by(&self.worker.about.software))
     }
 
-    fn request(&self, job: &Job, network: PathBuf, cuts: Vec<String>) -> Request {
-        Request {
+    fn request(&self, job: &MeasurementJob, network: PathBuf, cuts: Vec<String>) -> WorkerRequest {
+        WorkerRequest {
             protocol: PROTOCOL,
             place: self.place(),
             threads: self.threads,
             mem_limit: self.limit().map(|limit| limit.0),
             seed: self.seed,
-            task: Task::Step(StepTask {
+            task: WorkerTask::Step(StepTask {
                 network,
                 workload: job.workload,
                 cuts,
@@ -214,24 +216,24 @@ impl Hardware {
         }
     }
 
-    fn interpret(&self, output: &Output, job: &Job) -> Measurement {
+    fn interpret(&self, output: &ProcessOutput, job: &MeasurementJob) -> Measurement {
         match output.end {
-            End::Lost(times) => Measurement::broken(
-                Outcome::Crashed,
+            ProcessEnd::Lost(times) => Measurement::broken_run(
+                MeasurementOutcome::Crashed,
                 format!("the connection was lost {times} times in a row while the worker ran: {}", output.stderr),
             ),
             // A worker that hangs or fails during shutdown may have written its answer before.
-            End::TimedOut => answer(&output.stdout, job, self.timeout_of(job)).unwrap_or_else(|_| {
+            ProcessEnd::TimedOut => parse_reply(&output.stdout, job, self.timeout_of(job)).unwrap_or_else(|_| {
                 let words = format!(
                     "the worker was still running after {}",
                     Milliseconds(1000.0 * self.timeout_of(job).as_secs_f64())
                 );
-                Measurement::broken(Outcome::TimedOut, words)
+                Measurement::broken_run(MeasurementOutcome::TimedOut, words)
             }),
-            End::Exited(status) => match answer(&output.stdout, job, self.timeout_of(job)) {
+            ProcessEnd::Exited(status) => match parse_reply(&output.stdout, job, self.timeout_of(job)) {
                 Ok(measurement) => measurement,
-                Err(_) if output.stdout.trim().is_empty() => silent(status, output),
-                Err(why) => Measurement::broken(Outcome::Garbled, why),
+                Err(_) if output.stdout.trim().is_empty() => without_reply(status, output),
+                Err(why) => Measurement::broken_run(MeasurementOutcome::Garbled, why),
             },
         }
     }
@@ -249,29 +251,29 @@ fn with_conditions(mut measurement: Measurement, here: Conditions) -> Measuremen
 }
 
 /// Parses the worker's reply: one line of JSON with every reading that the job requested.
-fn answer(said: &str, job: &Job, limit: Duration) -> std::result::Result<Measurement, String> {
-    let reply: Reply = serde_json::from_str(said.trim())
-        .map_err(|cause| format!("the worker's answer cannot be understood ({cause}): \"{}\"", quoted(said)))?;
+fn parse_reply(said: &str, job: &MeasurementJob, limit: Duration) -> std::result::Result<Measurement, String> {
+    let reply: WorkerReply = serde_json::from_str(said.trim())
+        .map_err(|cause| format!("the worker's answer cannot be understood ({cause}): \"{}\"", quote_line(said)))?;
     if let Some(finding) = impossible(&reply, limit) {
-        return Err(format!("the worker measured {finding}: \"{}\"", quoted(said)));
+        return Err(format!("the worker measured {finding}: \"{}\"", quote_line(said)));
     }
     match reply {
-        Reply::OutOfMemory { memory, seconds } => Ok(Measurement::OutOfMemory { memory: Some(memory), seconds }),
-        Reply::Failed { reason } => Ok(Measurement::broken(Outcome::Failed, reason)),
-        Reply::Measured { latency, memory, layers, seconds, conditions } => {
+        WorkerReply::OutOfMemory { memory, seconds } => Ok(Measurement::OutOfMemory { memory: Some(memory), seconds }),
+        WorkerReply::Failed { reason } => Ok(Measurement::broken_run(MeasurementOutcome::Failed, reason)),
+        WorkerReply::Measured { latency, memory, layers, seconds, conditions } => {
             let (latency, memory) = (latency.filter(|_| job.latency), memory.filter(|_| job.memory));
             let layers = layers.filter(|_| job.layers);
             let given = [latency.is_some(), memory.is_some(), layers.is_some()];
             if given == [job.latency, job.memory, job.layers] {
                 return Ok(Measurement::Measured { latency, memory, layers, seconds, conditions });
             }
-            Err(format!("the answer lacks requested values: \"{}\"", quoted(said)))
+            Err(format!("the answer lacks requested values: \"{}\"", quote_line(said)))
         }
     }
 }
 
 /// The outcome of a worker that ended without a reply, by its exit status.
-fn silent(status: ExitStatus, output: &Output) -> Measurement {
+fn without_reply(status: ExitStatus, output: &ProcessOutput) -> Measurement {
     let words = match output.stderr.trim() {
         "" => String::new(),
         words => format!(": {words}"),
@@ -283,21 +285,29 @@ fn silent(status: ExitStatus, output: &Output) -> Measurement {
         (Some(signal), _) if signal == Signal::SIGKILL as i32 => {
             let reason =
                 format!("the worker was killed by signal SIGKILL, and nothing shows that memory was the reason{words}");
-            Measurement::broken(Outcome::Crashed, reason)
+            Measurement::broken_run(MeasurementOutcome::Crashed, reason)
         }
         (Some(signal), _) => {
             let name = Signal::try_from(signal).map_or_else(|_| signal.to_string(), |signal| signal.to_string());
-            Measurement::broken(Outcome::Crashed, format!("the worker was killed by signal {name}{words}"))
+            Measurement::broken_run(
+                MeasurementOutcome::Crashed,
+                format!("the worker was killed by signal {name}{words}"),
+            )
         }
-        (None, Some(0)) => Measurement::broken(Outcome::Garbled, format!("the worker ended without an answer{words}")),
+        (None, Some(0)) => {
+            Measurement::broken_run(MeasurementOutcome::Garbled, format!("the worker ended without an answer{words}"))
+        }
         (None, code) => {
             let code = code.unwrap_or_default();
-            Measurement::broken(Outcome::Crashed, format!("the worker ended with exit code {code}{words}"))
+            Measurement::broken_run(
+                MeasurementOutcome::Crashed,
+                format!("the worker ended with exit code {code}{words}"),
+            )
         }
     }
 }
 
-fn quoted(said: &str) -> String {
+fn quote_line(said: &str) -> String {
     let line: String = said.trim().chars().take(QUOTED).collect();
     line.escape_debug().to_string()
 }
@@ -308,14 +318,20 @@ mod tests {
 
     fn killed(signal: Signal, killed_for_memory: bool) -> Measurement {
         let status = ExitStatus::from_raw(signal as i32);
-        silent(status, &Output { killed_for_memory, ..Output::new(End::Exited(status), String::new(), String::new()) })
+        without_reply(
+            status,
+            &ProcessOutput {
+                killed_for_memory,
+                ..ProcessOutput::new(ProcessEnd::Exited(status), String::new(), String::new())
+            },
+        )
     }
 
     #[test]
     fn only_the_kernels_own_kill_means_out_of_memory() {
         assert_eq!(killed(Signal::SIGKILL, true), Measurement::OutOfMemory { memory: None, seconds: 0.0 });
         for (signal, kernel) in [(Signal::SIGKILL, false), (Signal::SIGSEGV, true), (Signal::SIGABRT, false)] {
-            assert_eq!(killed(signal, kernel).outcome(), Some(Outcome::Crashed), "{signal}");
+            assert_eq!(killed(signal, kernel).outcome(), Some(MeasurementOutcome::Crashed), "{signal}");
         }
     }
 }

@@ -52,7 +52,7 @@ impl DeviceKind {
         }
     }
 
-    /// The device on which a worker runs networks, as in [`Request::place`](super::protocol::Request::place).
+    /// The device on which a worker runs networks, as in [`WorkerRequest::place`](super::protocol::WorkerRequest::place).
     pub fn place(self, gpu: u32) -> String {
         match self {
             DeviceKind::Gpu(..) => format!("cuda:{gpu}"),

@@ -1,7 +1,7 @@
 //! Devices: they run a network and report its time and memory.
 //!
 //! [`hardware`] measures in worker processes, on this machine or over ssh. [`simulated`] computes. [`recorded`] looks
-//! up recorded rows. All take the same [`Job`] and return the same [`Measurement`], so callers need not distinguish
+//! up recorded rows. All take the same [`MeasurementJob`] and return the same [`Measurement`], so callers need not distinguish
 //! them.
 
 pub mod hardware;
@@ -18,12 +18,12 @@ mod tests;
 
 pub use perf4sight_step::{protocol, sampling};
 
-pub use open::{GpuOptions, Options, open, open_all};
+pub use open::{DeviceOptions, GpuOptions, open, open_all};
 
-use crate::records::{Outcome, Variant};
+use crate::records::{MeasurementOutcome, Variant};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::{Conditions, Setting, Watch};
+use perf4sight_machine::{Conditions, MachineProperties, RunWatch};
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Checkpoint, Step, Trainable, Workload};
 use protocol::{LatencyReading, LayersReading, MemoryReading, StepRule};
@@ -40,10 +40,10 @@ pub trait Device: Sync {
     fn capacity(&self) -> Option<Bytes>;
 
     /// The facts that its measurements depend on; rows measured under different settings are not comparable.
-    fn setting(&self) -> Setting;
+    fn setting(&self) -> MachineProperties;
 
     /// Whether it can answer this job; a recorded device answers only the jobs that it has rows of.
-    fn offers(&self, _job: &Job) -> bool {
+    fn offers(&self, _job: &MeasurementJob) -> bool {
         true
     }
 
@@ -51,17 +51,17 @@ pub trait Device: Sync {
     ///
     /// # Errors
     /// The missing file or feature.
-    fn check(&self, job: &Job) -> Result<()>;
+    fn check(&self, job: &MeasurementJob) -> Result<()>;
 
     /// Runs one configuration. Running out of memory, crashing and hanging are outcomes.
     ///
     /// # Errors
     /// When the device as a whole cannot measure.
-    fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement>;
+    fn measure(&self, job: &MeasurementJob, watch: &RunWatch<'_>) -> Result<Measurement>;
 }
 
 /// A warning if the software of this setting is much slower than the hardware allows.
-pub fn slow_arithmetic(setting: &Setting) -> Option<&'static str> {
+pub fn slow_arithmetic(setting: &MachineProperties) -> Option<&'static str> {
     let reference = setting.get("blas").is_some_and(|blas| blas == "reference");
     reference.then_some(
         "PyTorch multiplies matrices by the reference BLAS here, many times slower than by others (on Debian: apt-get install \
@@ -71,7 +71,7 @@ pub fn slow_arithmetic(setting: &Setting) -> Option<&'static str> {
 
 /// One configuration to measure.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Job {
+pub struct MeasurementJob {
     /// The network at its level.
     pub variant: Variant,
     /// The network's file.
@@ -87,13 +87,13 @@ pub struct Job {
     /// The number of this repetition, from 1 on.
     pub round: u32,
     /// Limits on its duration.
-    pub allowance: Allowance,
+    pub allowance: RunAllowance,
 }
 
-impl Job {
+impl MeasurementJob {
     /// A first run that measures nothing yet, without limits of its own.
     pub fn new(variant: &Variant, file: &Path, workload: Workload) -> Self {
-        Job {
+        MeasurementJob {
             variant: variant.clone(),
             file: file.to_owned(),
             workload,
@@ -101,14 +101,14 @@ impl Job {
             memory: false,
             layers: false,
             round: 1,
-            allowance: Allowance::default(),
+            allowance: RunAllowance::default(),
         }
     }
 }
 
 /// Limits on the duration of one run, where they are tighter than the device's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Allowance {
+pub struct RunAllowance {
     /// The rule for when enough steps were timed; none: the device's own.
     pub steps: Option<StepRule>,
     /// Time after which the worker counts as hung, if shorter than the device's own.
@@ -143,7 +143,7 @@ pub enum Measurement {
     /// There is no result, for a reason other than memory.
     Broken {
         /// One of `Failed`, `Crashed`, `TimedOut` and `Garbled`.
-        outcome: Outcome,
+        outcome: MeasurementOutcome,
         /// What happened, for people.
         reason: String,
     },
@@ -152,7 +152,7 @@ pub enum Measurement {
 }
 
 impl Measurement {
-    fn broken(outcome: Outcome, reason: impl AsRef<str>) -> Self {
+    fn broken_run(outcome: MeasurementOutcome, reason: impl AsRef<str>) -> Self {
         Measurement::Broken { outcome, reason: one_line(reason.as_ref()) }
     }
 
@@ -166,7 +166,7 @@ impl Measurement {
 
     /// The reason not to trust its times, and the outcome for it; none if there is no such reason or there are no
     /// times.
-    pub fn doubt(&self) -> Option<(Outcome, String)> {
+    pub fn reason_to_distrust(&self) -> Option<(MeasurementOutcome, String)> {
         let Measurement::Measured { latency, layers, conditions, .. } = self else { return None };
         if latency.is_none() && layers.is_none() {
             return None;
@@ -174,15 +174,17 @@ impl Measurement {
         let disturbed = latency.as_ref().is_some_and(|latency| latency.disturbed)
             || layers.as_ref().is_some_and(|layers| layers.disturbed);
         let steps = || disturbed.then(|| "other programs kept using the processor".to_owned());
-        let throttled = conditions.throttling().map(|why| (Outcome::Throttled, why));
-        throttled.or_else(|| Some((Outcome::Disturbed, conditions.disturbance().or_else(steps)?)))
+        let throttled = conditions.throttling().map(|why| (MeasurementOutcome::Throttled, why));
+        throttled.or_else(|| Some((MeasurementOutcome::Disturbed, conditions.disturbance().or_else(steps)?)))
     }
 
     /// The outcome for the row; none if there is no row.
-    pub fn outcome(&self) -> Option<Outcome> {
+    pub fn outcome(&self) -> Option<MeasurementOutcome> {
         match self {
-            Measurement::Measured { .. } => Some(self.doubt().map_or(Outcome::Measured, |(outcome, _)| outcome)),
-            Measurement::OutOfMemory { .. } => Some(Outcome::OutOfMemory),
+            Measurement::Measured { .. } => {
+                Some(self.reason_to_distrust().map_or(MeasurementOutcome::Measured, |(outcome, _)| outcome))
+            }
+            Measurement::OutOfMemory { .. } => Some(MeasurementOutcome::OutOfMemory),
             Measurement::Broken { outcome, .. } => Some(*outcome),
             Measurement::Interrupted => None,
         }
@@ -210,7 +212,7 @@ fn one_line(words: &str) -> String {
 ///
 /// # Errors
 /// As [`Device::check`] and [`Network::check_step`](perf4sight_network::Network::check_step), and a file that is no network.
-pub fn check_all(device: &dyn Device, jobs: &[Job]) -> Result<()> {
+pub fn check_all(device: &dyn Device, jobs: &[MeasurementJob]) -> Result<()> {
     jobs.iter().try_for_each(|job| device.check(job))?;
     let mut asked: BTreeMap<&Path, BTreeSet<Step>> = BTreeMap::new();
     let is_plain = |step: Step| (step.trainable, step.checkpoint) == (Trainable::All, Checkpoint::None);
@@ -225,7 +227,7 @@ pub fn check_all(device: &dyn Device, jobs: &[Job]) -> Result<()> {
 }
 
 /// For devices that run nothing: they cannot time single operations.
-fn refuse_layers(device: &dyn Device, job: &Job) -> Result<()> {
+fn refuse_layers(device: &dyn Device, job: &MeasurementJob) -> Result<()> {
     if !job.layers {
         return Ok(());
     }

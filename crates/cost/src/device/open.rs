@@ -3,17 +3,17 @@
 use super::Device;
 use super::hardware::Hardware;
 use super::kind::DeviceKind;
-use super::program::{Program, is_own, own_words};
-use super::protocol::{StepRule, Task};
-use super::recorded::Recorded;
+use super::program::{WorkerProgram, is_own, own_words};
+use super::protocol::{StepRule, WorkerTask};
+use super::recorded::RecordedDevice;
 use super::shipping::{self, Destination};
-use super::simulated::{Abilities, Simulated};
+use super::simulated::{SimulatedDevice, SimulatedPerformance};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_limit::ConfinedMachine;
-use perf4sight_machine::Limits;
+use perf4sight_machine::ResourceLimits;
 use perf4sight_machine::differences;
-use perf4sight_machine::remote::{RemoteMachine, Route};
+use perf4sight_machine::remote::{RemoteMachine, SshRoute};
 use perf4sight_machine::{LocalMachine, Machine};
 use perf4sight_step::workload::Stage;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// The settings of a device in a configuration.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct DeviceOptions {
     /// The value of the key `device`.
     pub kind: DeviceKind,
     /// The file that describes a simulated device, or the profile of a recorded one.
@@ -30,7 +30,7 @@ pub struct Options {
     /// The command of a worker other than perf4sight's own, word by word; empty: perf4sight's own.
     pub worker: Vec<String>,
     /// The machines to measure on over ssh; empty: this machine.
-    pub routes: Vec<Route>,
+    pub routes: Vec<SshRoute>,
     /// Which GPU runs networks, and how exactly.
     pub gpu: GpuOptions,
     /// Threads of the compute library; none: all hardware threads of the machine.
@@ -38,7 +38,7 @@ pub struct Options {
     /// Memory that measurements may take; none: the device's default.
     pub mem_limit: Option<Bytes>,
     /// The kernel's limits on what measurements use of this machine.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// Time after which a worker counts as hung.
     pub timeout: Duration,
     /// Seed of weights, data and simulated noise.
@@ -63,11 +63,14 @@ pub struct GpuOptions {
 ///
 /// # Errors
 /// A device that cannot run here or with this build, or whose source cannot be read.
-pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<Box<dyn Device>> {
+pub fn open(options: &DeviceOptions, executable: &Path, networks: &[&str]) -> Result<Box<dyn Device>> {
     options.check_runnable()?;
     match options.kind {
-        DeviceKind::Simulated => Ok(Box::new(Simulated {
-            abilities: options.source.as_deref().map_or(Ok(Abilities::default()), Abilities::load)?,
+        DeviceKind::Simulated => Ok(Box::new(SimulatedDevice {
+            abilities: options
+                .source
+                .as_deref()
+                .map_or(Ok(SimulatedPerformance::default()), SimulatedPerformance::load)?,
             mem_limit: options.mem_limit,
             seed: options.seed,
         })),
@@ -77,7 +80,7 @@ pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<B
                     .expected("device_source = the folder that holds latency and memory")
             })?;
             // Published rows have no stage column; they are of training steps.
-            Ok(Box::new(Recorded::open(source, networks.iter().copied(), Stage::Training)?))
+            Ok(Box::new(RecordedDevice::open(source, networks.iter().copied(), Stage::Training)?))
         }
         DeviceKind::Cpu | DeviceKind::Gpu(..) => {
             hardware(options, executable).map(|device| Box::new(device) as Box<dyn Device>)
@@ -92,9 +95,9 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 ///
 /// # Errors
 /// As [`open`]; or machines that differ in their settings, because their rows would be mixed.
-pub fn open_all(options: &Options, executable: &Path, networks: &[&str]) -> Result<Vec<Box<dyn Device>>> {
-    let alone = |route: &Route| Options { routes: vec![route.clone()], ..options.clone() };
-    let each: Vec<Options> = match options.routes.as_slice() {
+pub fn open_all(options: &DeviceOptions, executable: &Path, networks: &[&str]) -> Result<Vec<Box<dyn Device>>> {
+    let alone = |route: &SshRoute| DeviceOptions { routes: vec![route.clone()], ..options.clone() };
+    let each: Vec<DeviceOptions> = match options.routes.as_slice() {
         [] => vec![options.clone()],
         routes => routes.iter().map(alone).collect(),
     };
@@ -112,10 +115,10 @@ pub fn open_all(options: &Options, executable: &Path, networks: &[&str]) -> Resu
     Ok(devices)
 }
 
-impl Options {
+impl DeviceOptions {
     /// A device of this kind with default settings.
     pub fn new(kind: DeviceKind) -> Self {
-        Options {
+        DeviceOptions {
             kind,
             source: None,
             worker: Vec::new(),
@@ -123,7 +126,7 @@ impl Options {
             gpu: GpuOptions::default(),
             threads: None,
             mem_limit: None,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             timeout: TIMEOUT,
             seed: 0,
         }
@@ -171,12 +174,12 @@ fn threads(asked: Option<usize>, there_are: usize) -> Result<usize> {
     }
 }
 
-fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
+fn hardware(options: &DeviceOptions, executable: &Path) -> Result<Hardware> {
     let (machine, worker) = match options.routes.first() {
         None => here(options, executable)?,
-        Some(route) => there(route, options, executable)?,
+        Some(route) => open_remote(route, options, executable)?,
     };
-    worker.check_task(Task::STEP)?;
+    worker.check_task(WorkerTask::STEP)?;
     worker.check_place(&options.kind.place(options.gpu.index))?;
     let device = Hardware {
         kind: options.kind,
@@ -193,22 +196,26 @@ fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
     Ok(device)
 }
 
-fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
+fn here(options: &DeviceOptions, executable: &Path) -> Result<(Arc<dyn Machine>, WorkerProgram)> {
     let words = match options.worker.as_slice() {
         [] => options.for_gpus(own_words(executable)?),
         words => words.to_vec(),
     };
-    let machine: Arc<dyn Machine> = match options.limits == Limits::default() {
+    let machine: Arc<dyn Machine> = match options.limits == ResourceLimits::default() {
         true => Arc::new(LocalMachine),
         false => Arc::new(ConfinedMachine::new(options.limits)?),
     };
-    let program = Program::ask(&*machine, words, options.timeout)?;
+    let program = WorkerProgram::query(&*machine, words, options.timeout)?;
     Ok((machine, program))
 }
 
 /// A machine over ssh and its worker.
-fn there(route: &Route, options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
-    if options.limits != Limits::default() {
+fn open_remote(
+    route: &SshRoute,
+    options: &DeviceOptions,
+    executable: &Path,
+) -> Result<(Arc<dyn Machine>, WorkerProgram)> {
+    if options.limits != ResourceLimits::default() {
         return Err(Error::config(format!("limits of the kernel are held on this machine, not on {}", route.host))
             .help("leave cpus and kernel_mem_limit out, or start perf4sight there"));
     }
@@ -217,6 +224,6 @@ fn there(route: &Route, options: &Options, executable: &Path) -> Result<(Arc<dyn
     let there = Destination { host: machine.host(), architecture: &architecture, store: &store };
     // The command may be perf4sight's own worker, whether it was copied there or was already installed.
     let words = options.for_gpus(machine.deliver(shipping::worker(&options.worker, executable, &there)?)?);
-    let worker = Program::ask(&machine, words, options.timeout)?;
+    let worker = WorkerProgram::query(&machine, words, options.timeout)?;
     Ok((Arc::new(machine), worker))
 }

@@ -3,9 +3,9 @@
 //! The bounds need no measurement: nothing in a step takes longer than the worker's time limit, the interval of a
 //! median is within the range of its samples, a step holds tensors, and no machine has a pebibyte of memory.
 
-use super::protocol::{LatencyReading, LayersReading, MemoryReading, Reply};
-use crate::records::layers::Pass;
-use perf4sight_machine::Moment;
+use super::protocol::{LatencyReading, LayersReading, MemoryReading, WorkerReply};
+use crate::records::layers::StepPart;
+use perf4sight_machine::MachineState;
 use std::time::Duration;
 
 /// No memory counter reaches this value.
@@ -30,34 +30,34 @@ const MOST_READ: f64 = 1e6;
 const MOST_SECONDS: f64 = 1e12;
 
 /// A finding, phrased to follow "the worker measured".
-type Finding = Option<&'static str>;
+type ImpossibleReading = Option<&'static str>;
 
 /// The first impossible reading of a reply from a worker with the time limit `limit`, if there is one.
-pub(super) fn impossible(reply: &Reply, limit: Duration) -> Finding {
+pub(super) fn impossible(reply: &WorkerReply, limit: Duration) -> ImpossibleReading {
     let limit = limit.as_secs_f64();
     match reply {
-        Reply::Failed { .. } => None,
+        WorkerReply::Failed { .. } => None,
         // Counters of a step that ran out of memory early may be anything from 0 on.
-        Reply::OutOfMemory { memory, seconds } => endless(*seconds, limit).or_else(|| absurd(memory)),
-        Reply::Measured { latency, memory, layers, seconds, conditions } => endless(*seconds, limit)
+        WorkerReply::OutOfMemory { memory, seconds } => endless(*seconds, limit).or_else(|| absurd(memory)),
+        WorkerReply::Measured { latency, memory, layers, seconds, conditions } => endless(*seconds, limit)
             .or_else(|| [&conditions.start, &conditions.end].into_iter().find_map(read))
-            .or_else(|| latency.as_ref().and_then(|latency| timed(latency, limit)))
-            .or_else(|| memory.as_ref().and_then(counted))
-            .or_else(|| layers.as_ref().and_then(|layers| laps(layers, limit))),
+            .or_else(|| latency.as_ref().and_then(|latency| check_latency(latency, limit)))
+            .or_else(|| memory.as_ref().and_then(check_memory))
+            .or_else(|| layers.as_ref().and_then(|layers| check_layers(layers, limit))),
     }
 }
 
-fn endless(seconds: f64, limit: f64) -> Finding {
+fn endless(seconds: f64, limit: f64) -> ImpossibleReading {
     (!(0.0..=limit).contains(&seconds)).then_some("impossible seconds of work")
 }
 
 /// At least half of the steps took as long as the median or longer.
-fn timed(reading: &LatencyReading, limit: f64) -> Finding {
+fn check_latency(reading: &LatencyReading, limit: f64) -> ImpossibleReading {
     let LatencyReading { median, spread, steps, .. } = *reading;
     median_of_steps(median, spread, steps, limit)
 }
 
-fn median_of_steps(milliseconds: f64, spread: f64, steps: usize, limit: f64) -> Finding {
+fn median_of_steps(milliseconds: f64, spread: f64, steps: usize, limit: f64) -> ImpossibleReading {
     let seconds = milliseconds / 1e3;
     if !(seconds >= LEAST_SECONDS && seconds * (steps as f64 / 2.0).max(1.0) <= limit) {
         return Some("an impossible time");
@@ -68,12 +68,12 @@ fn median_of_steps(milliseconds: f64, spread: f64, steps: usize, limit: f64) -> 
     (!(spread >= 0.0 && spread * seconds <= limit)).then_some("an impossible spread of times")
 }
 
-fn laps(reading: &LayersReading, limit: f64) -> Finding {
+fn check_layers(reading: &LayersReading, limit: f64) -> ImpossibleReading {
     let LayersReading { step, step_spread, steps, times, .. } = reading;
     median_of_steps(*step, *step_spread, *steps, limit).or_else(|| {
         times.iter().find_map(|time| {
-            let of_node = matches!(time.pass, Pass::Forward | Pass::Backward);
-            if time.pass == Pass::Step || of_node != time.node.is_some() {
+            let of_node = matches!(time.pass, StepPart::Forward | StepPart::Backward);
+            if time.pass == StepPart::Step || of_node != time.node.is_some() {
                 return Some("an operation's time in an impossible pass");
             }
             median_of_steps(time.milliseconds, time.spread, *steps, limit)
@@ -81,7 +81,7 @@ fn laps(reading: &LayersReading, limit: f64) -> Finding {
     })
 }
 
-fn counted(reading: &MemoryReading) -> Finding {
+fn check_memory(reading: &MemoryReading) -> ImpossibleReading {
     let MemoryReading { allocated, reserved, used, available, heap, .. } = *reading;
     let most = available.saturating_mul(BEYOND).saturating_add(BESIDE);
     let findings = [
@@ -97,8 +97,8 @@ fn counted(reading: &MemoryReading) -> Finding {
 }
 
 /// Values that a machine cannot truthfully report about itself.
-fn read(moment: &Moment) -> Finding {
-    let Moment { clocks, promised, temperatures, powers, busy, stolen, .. } = moment;
+fn read(moment: &MachineState) -> ImpossibleReading {
+    let MachineState { clocks, promised, temperatures, powers, busy, stolen, .. } = moment;
     let readings = || [clocks, promised, temperatures, powers].into_iter().flatten();
     let seconds = || busy.iter().chain(stolen);
     if readings().any(|(name, _)| name.contains(char::is_control)) {
@@ -109,7 +109,7 @@ fn read(moment: &Moment) -> Finding {
     (!possible).then_some("impossible clocks, temperatures, powers or times of the machine")
 }
 
-fn absurd(reading: &MemoryReading) -> Finding {
+fn absurd(reading: &MemoryReading) -> ImpossibleReading {
     let MemoryReading { allocated, reserved, used, available, free, heap, .. } = *reading;
     let counters = [allocated, reserved, used, available, free, heap.unwrap_or(0)];
     counters.iter().any(|&bytes| bytes >= MOST_BYTES).then_some("more memory than any machine has")

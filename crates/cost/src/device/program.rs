@@ -1,8 +1,8 @@
 //! A worker's program: how it is started, and which features it reports.
 
-use super::protocol::{self, About, PROTOCOL};
+use super::protocol::{self, PROTOCOL, WorkerAbout};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::{End, Invocation, Machine, Output, Watch};
+use perf4sight_machine::{Machine, ProcessEnd, ProcessOutput, RunWatch, WorkerInvocation};
 use perf4sight_step::workload::{Precision, Step};
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -25,12 +25,12 @@ pub(super) const VERB: &str = "worker";
 
 /// A worker program that answered `--about`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
+pub struct WorkerProgram {
     /// The executable, then its arguments. An executable without slashes is searched for in PATH. No shell interprets
     /// them.
     pub words: Vec<String>,
     /// The features it reports.
-    pub about: About,
+    pub about: WorkerAbout,
 }
 
 /// The path of perf4sight's own worker: in the same folder as this program, `executable`.
@@ -63,19 +63,19 @@ pub fn become_worker(executable: &Path, arguments: &[OsString]) -> Result<Infall
     Err(Error::device(format!("{} cannot be started: {cause}", worker.display())))
 }
 
-impl Program {
+impl WorkerProgram {
     /// Starts a worker on the machine where it will run and reads which features it reports.
     ///
     /// # Errors
     /// When it cannot be started, does not answer, or speaks another version of the protocol.
-    pub fn ask(machine: &dyn Machine, words: Vec<String>, timeout: Duration) -> Result<Self> {
+    pub fn query(machine: &dyn Machine, words: Vec<String>, timeout: Duration) -> Result<Self> {
         let asking = [words.as_slice(), &[ABOUT.to_owned()]].concat();
         let never = AtomicBool::new(false);
-        let watch = Watch::quiet(&never);
-        let invocation = Invocation { words: &asking, line: "", threads: machine.threads(), timeout };
+        let watch = RunWatch::quiet(&never);
+        let invocation = WorkerInvocation { words: &asking, line: "", threads: machine.threads(), timeout };
         let output = machine.run(&invocation, &watch)?.ok_or_else(|| Error::device("interrupted"))?;
         let about = protocol::read(&output.stdout).map_err(|why| unfit(&words, machine, &output, &why))?;
-        Ok(Program { words, about })
+        Ok(WorkerProgram { words, about })
     }
 
     /// Refuses a task that the worker does not support.
@@ -170,22 +170,22 @@ pub(super) fn is_own(words: &[String]) -> bool {
     words.last().is_some_and(|word| word == VERB || Path::new(word).file_name() == Some(WORKER.as_ref()))
 }
 
-impl std::fmt::Display for Program {
+impl std::fmt::Display for WorkerProgram {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.words.join(" "))
     }
 }
 
 /// The error of a program that does not answer `--about` as a worker does.
-fn unfit(words: &[String], machine: &dyn Machine, output: &Output, why: &str) -> Error {
-    let late = output.end == End::TimedOut;
+fn unfit(words: &[String], machine: &dyn Machine, output: &ProcessOutput, why: &str) -> Error {
+    let late = output.end == ProcessEnd::TimedOut;
     let heard = match (output.stdout.trim(), output.stderr.trim().lines().last()) {
         _ if late => "no answer in time",
         ("", Some(complaint)) => complaint,
         ("", None) => "no answer",
         _ => why,
     };
-    Error::device(format!("the worker `{}`{} does not report its features: {heard}", words.join(" "), machine.at()))
+    Error::device(format!("the worker `{}`{} does not report its features: {heard}", words.join(" "), machine.location()))
         .expected(format!("{ABOUT} makes it write one line of protocol {PROTOCOL}"))
         .help(match words.ends_with(&OF_PYTHON.map(str::to_owned)) {
             true => format!(

@@ -1,9 +1,9 @@
 //! Converts a measurement to rows of a profile, and rows to a device's readings.
 
 use super::protocol::{LatencyReading, LayerTime, LayersReading, MemoryReading};
-use super::{Job, Measurement};
-use crate::records::layers::{LayerRecord, Operation, Pass};
-use crate::records::{MemoryColumns, Outcome, Reading, Record};
+use super::{Measurement, MeasurementJob};
+use crate::records::layers::{LayerOperation, LayerRecord, StepPart};
+use crate::records::{MeasurementOutcome, MemoryColumns, RowReading, RowRecord};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, Milliseconds};
 use perf4sight_network::{Network, Node};
@@ -11,7 +11,7 @@ use perf4sight_onnx as onnx;
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
 
-impl Job {
+impl MeasurementJob {
     /// The quantities of the whole step that are measured.
     pub fn quantities(&self) -> impl Iterator<Item = Quantity> {
         let latency = self.latency.then_some(Quantity::Latency);
@@ -20,21 +20,21 @@ impl Job {
 
     /// The rows of a job that is not run because a smaller batch ran out of memory; `capacity` is the device's total
     /// memory.
-    pub fn skipped(&self, dataset: &str, capacity: Option<Bytes>) -> Vec<Record> {
-        let row = |quantity| self.row(dataset, Outcome::Skipped, reading(quantity, None, None, capacity));
+    pub fn skipped_rows(&self, dataset: &str, capacity: Option<Bytes>) -> Vec<RowRecord> {
+        let row = |quantity| self.row(dataset, MeasurementOutcome::Skipped, reading(quantity, None, None, capacity));
         self.quantities().map(row).collect()
     }
 
-    fn row(&self, dataset: &str, outcome: Outcome, reading: Reading) -> Record {
+    fn row(&self, dataset: &str, outcome: MeasurementOutcome, reading: RowReading) -> RowRecord {
         let (dataset, file) = (dataset.to_owned(), self.file.clone());
-        Record { dataset, file, ..Record::new(self.variant.clone(), self.workload, outcome, reading) }
+        RowRecord { dataset, file, ..RowRecord::new(self.variant.clone(), self.workload, outcome, reading) }
     }
 }
 
 impl Measurement {
     /// The rows of a job with a network of `dataset`, on a device with `capacity` of total memory; none if it was
     /// interrupted.
-    pub fn rows(&self, job: &Job, dataset: &str, capacity: Option<Bytes>) -> Vec<Record> {
+    pub fn rows(&self, job: &MeasurementJob, dataset: &str, capacity: Option<Bytes>) -> Vec<RowRecord> {
         let Some(outcome) = self.outcome() else { return Vec::new() };
         let (latency, memory) = match self {
             Measurement::Measured { latency, memory, .. } => (latency.as_ref(), *memory),
@@ -45,9 +45,9 @@ impl Measurement {
             let reading = reading(quantity, latency, memory, capacity);
             match quantity {
                 // Memory is a peak, not a mean of samples: other programs and a slower processor do not change it.
-                Quantity::Memory if outcome.doubtful() => job.row(dataset, Outcome::Measured, reading),
+                Quantity::Memory if outcome.doubtful() => job.row(dataset, MeasurementOutcome::Measured, reading),
                 Quantity::Memory => job.row(dataset, outcome, reading),
-                Quantity::Latency => Record {
+                Quantity::Latency => RowRecord {
                     steps: latency.map(|latency| latency.steps),
                     spread: latency.map(|latency| latency.spread),
                     visits: latency.map(|latency| latency.median).into_iter().collect(),
@@ -63,12 +63,13 @@ impl Measurement {
     ///
     /// # Errors
     /// The name of a node that the network does not have.
-    pub fn layers(&self, job: &Job, dataset: &str) -> Result<Vec<LayerRecord>> {
+    pub fn layers(&self, job: &MeasurementJob, dataset: &str) -> Result<Vec<LayerRecord>> {
         let Measurement::Measured { layers: Some(layers), .. } = self else { return Ok(Vec::new()) };
         let network = onnx::read(&job.file)?.network;
         let nodes: BTreeMap<&str, &Node> = network.nodes().iter().map(|node| (node.name.as_str(), node)).collect();
-        let outcome = self.outcome().unwrap_or(Outcome::Measured);
-        let step = LayerTime { node: None, pass: Pass::Step, milliseconds: layers.step, spread: layers.step_spread };
+        let outcome = self.outcome().unwrap_or(MeasurementOutcome::Measured);
+        let step =
+            LayerTime { node: None, pass: StepPart::Step, milliseconds: layers.step, spread: layers.step_spread };
         let row = |time: &LayerTime| {
             let operation = time.node.as_deref().map(|name| match nodes.get(name) {
                 Some(node) => Ok(operation(&network, node)),
@@ -76,20 +77,23 @@ impl Measurement {
                     Err(Error::device(format!("the worker timed {name}, which is not a node here")).file(&job.file))
                 }
             });
-            let record =
-                timed(job.row(dataset, outcome, Reading::Latency(Some(Milliseconds(time.milliseconds)))), layers, time);
+            let record = with_layer_time(
+                job.row(dataset, outcome, RowReading::Latency(Some(Milliseconds(time.milliseconds)))),
+                layers,
+                time,
+            );
             Ok(LayerRecord { record, operation: operation.transpose()?, pass: time.pass })
         };
         layers.times.iter().chain([&step]).map(row).collect()
     }
 }
 
-fn timed(record: Record, layers: &LayersReading, time: &LayerTime) -> Record {
-    Record { steps: Some(layers.steps), spread: Some(time.spread), ..record }
+fn with_layer_time(record: RowRecord, layers: &LayersReading, time: &LayerTime) -> RowRecord {
+    RowRecord { steps: Some(layers.steps), spread: Some(time.spread), ..record }
 }
 
-fn operation(network: &Network, node: &Node) -> Operation {
-    Operation {
+fn operation(network: &Network, node: &Node) -> LayerOperation {
+    LayerOperation {
         node: node.name.clone(),
         op: node.op.kind().to_owned(),
         inputs: (0..node.inputs.len()).map(|input| network.input_of(node, input).dims().to_vec()).collect(),
@@ -103,9 +107,9 @@ fn reading(
     latency: Option<&LatencyReading>,
     memory: Option<MemoryReading>,
     capacity: Option<Bytes>,
-) -> Reading {
+) -> RowReading {
     match quantity {
-        Quantity::Latency => Reading::Latency(latency.map(|latency| Milliseconds(latency.median))),
+        Quantity::Latency => RowReading::Latency(latency.map(|latency| Milliseconds(latency.median))),
         Quantity::Memory => {
             let columns = memory.map_or_else(MemoryColumns::default, |memory| MemoryColumns {
                 allocated: Some(Bytes(memory.allocated)),
@@ -116,25 +120,25 @@ fn reading(
                 capacity: None,
                 heap: memory.heap.map(Bytes),
             });
-            Reading::Memory(MemoryColumns { capacity, ..columns })
+            RowReading::Memory(MemoryColumns { capacity, ..columns })
         }
     }
 }
 
-pub(super) fn latency(row: &Record) -> Option<LatencyReading> {
-    let Reading::Latency(Some(latency)) = row.reading else { return None };
+pub(super) fn latency(row: &RowRecord) -> Option<LatencyReading> {
+    let RowReading::Latency(Some(latency)) = row.reading else { return None };
     Some(LatencyReading {
         median: latency.0,
         spread: row.spread.unwrap_or(0.0),
         // The published rows are means of 3 steps.
         steps: row.steps.unwrap_or(3),
         discarded: 0,
-        disturbed: row.outcome == Outcome::Disturbed,
+        disturbed: row.outcome == MeasurementOutcome::Disturbed,
     })
 }
 
-pub(super) fn memory(row: &Record) -> Option<MemoryReading> {
-    let Reading::Memory(MemoryColumns { allocated, reserved, used, available, free, heap, .. }) = row.reading else {
+pub(super) fn memory(row: &RowRecord) -> Option<MemoryReading> {
+    let RowReading::Memory(MemoryColumns { allocated, reserved, used, available, free, heap, .. }) = row.reading else {
         return None;
     };
     Some(MemoryReading {

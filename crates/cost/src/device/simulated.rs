@@ -12,14 +12,14 @@
 //! segment.
 
 use super::protocol::{LatencyReading, MemoryReading};
-use super::{Device, Job, Measurement};
-use crate::records::Outcome;
+use super::{Device, Measurement, MeasurementJob};
+use crate::records::MeasurementOutcome;
 use perf4sight_base::checksum::hash;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::{Setting, Watch};
-use perf4sight_network::{Network, Node, Segment};
+use perf4sight_machine::{MachineProperties, RunWatch};
+use perf4sight_network::{CheckpointSegment, Network, Node};
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Stage, Step, Workload, ZeroGrad};
 use rand::{Rng, SeedableRng};
@@ -30,7 +30,7 @@ use std::path::Path;
 /// The performance of a simulated device; the content of a `device_source` file.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Abilities {
+pub struct SimulatedPerformance {
     /// Multiply-accumulates per second, in billions.
     pub gmacs_per_second: f64,
     /// Memory traffic per second, in billions of bytes.
@@ -45,10 +45,10 @@ pub struct Abilities {
     pub noise: f64,
 }
 
-impl Default for Abilities {
+impl Default for SimulatedPerformance {
     /// Roughly a small accelerator with its own memory.
     fn default() -> Self {
-        Abilities {
+        SimulatedPerformance {
             gmacs_per_second: 500.0,
             gigabytes_per_second: 50.0,
             start_microseconds: 10.0,
@@ -59,14 +59,14 @@ impl Default for Abilities {
     }
 }
 
-impl Abilities {
+impl SimulatedPerformance {
     /// Reads a JSON file with any of the fields; the others keep their defaults.
     ///
     /// # Errors
     /// A file that cannot be read, an unknown field, a value that is not above zero.
     pub fn load(file: &Path) -> Result<Self> {
         let text = input_file::text(file, "read the simulated device")?;
-        let abilities: Abilities = serde_json::from_str(&text).map_err(|cause| {
+        let abilities: SimulatedPerformance = serde_json::from_str(&text).map_err(|cause| {
             Error::input(format!("the simulated device cannot be understood: {cause}")).file(file).line(cause.line())
         })?;
         let rates = [abilities.gmacs_per_second, abilities.gigabytes_per_second, abilities.capacity_mib];
@@ -92,7 +92,7 @@ impl Abilities {
         network
             .nodes()
             .iter()
-            .zip(Course::of(network, pass.step).runs)
+            .zip(StepExecution::new(network, pass.step).runs)
             .map(|(node, runs)| {
                 let macs = network.macs_of(node) as f64 * pass.batch as f64;
                 let bytes = network.bytes_in(node, pass) as f64 + network.bytes_out(node, pass) as f64;
@@ -105,16 +105,16 @@ impl Abilities {
 }
 
 /// How a step runs and keeps the operations of a network.
-struct Course {
+struct StepExecution {
     /// How often each operation runs, including its gradients.
     runs: Vec<f64>,
     kept: Vec<bool>,
     /// The checkpointed segments, which run again in the backward pass.
-    segments: Vec<Segment>,
+    segments: Vec<CheckpointSegment>,
 }
 
-impl Course {
-    fn of(network: &Network, step: Step) -> Self {
+impl StepExecution {
+    fn new(network: &Network, step: Step) -> Self {
         let (part, cuts) = (network.trained_in(step.trainable), network.cuts(step.checkpoint));
         let segments = network.segments(&cuts);
         let (whole, asked) = (network.gradients(), part.gradients());
@@ -131,7 +131,7 @@ impl Course {
         let crosses = |index: usize| cuts.iter().any(|cut| cut.index() == index);
         let within = |index: usize| segments.iter().any(|segment| segment.nodes.contains(&index));
         let kept = (0..network.nodes().len()).map(|index| !idle(index) && (!within(index) || crosses(index))).collect();
-        Course { runs, kept, segments }
+        StepExecution { runs, kept, segments }
     }
 }
 
@@ -140,7 +140,7 @@ fn tensors(network: &Network, workload: Workload) -> u64 {
     let step = workload.step;
     let weights = network.parameters().saturating_mul(step.weight());
     match step.stage {
-        Stage::Training => weights.saturating_add(trained(network, workload)),
+        Stage::Training => weights.saturating_add(training_bytes(network, workload)),
         Stage::Inference => {
             let pairs = network
                 .nodes()
@@ -152,7 +152,7 @@ fn tensors(network: &Network, workload: Workload) -> u64 {
 }
 
 /// Bytes that training needs besides the weights: gradients, optimizer states, outputs kept for backward.
-fn trained(network: &Network, workload: Workload) -> u64 {
+fn training_bytes(network: &Network, workload: Workload) -> u64 {
     let (step, part) = (workload.step, network.trained_in(workload.step.trainable));
     let learned = part.nodes().iter().flat_map(|node| part.learned_of(node)).fold(0, u64::saturating_add);
     // Gradients that are kept are held twice: the old ones and the new ones that are added to them.
@@ -162,7 +162,7 @@ fn trained(network: &Network, workload: Workload) -> u64 {
     };
     let copies = (gradients + step.optimizer.states()).saturating_mul(step.weight());
     let pass = Workload { batch: step.accumulate.samples(workload.batch), ..workload };
-    let course = Course::of(network, step);
+    let course = StepExecution::new(network, step);
     let outputs = |nodes: &[Node]| nodes.iter().map(|node| network.bytes_out(node, pass)).fold(0, u64::saturating_add);
     let kept = network.nodes().iter().zip(&course.kept).filter(|(_, kept)| **kept);
     let kept = kept.map(|(node, _)| network.bytes_out(node, pass)).fold(0, u64::saturating_add);
@@ -172,16 +172,16 @@ fn trained(network: &Network, workload: Workload) -> u64 {
 
 /// A device that computes what a step would take.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Simulated {
+pub struct SimulatedDevice {
     /// How fast it is, and how much memory it has.
-    pub abilities: Abilities,
+    pub abilities: SimulatedPerformance,
     /// A limit below the capacity.
     pub mem_limit: Option<Bytes>,
     /// The same seed gives the same noise for a job.
     pub seed: u64,
 }
 
-impl Device for Simulated {
+impl Device for SimulatedDevice {
     fn name(&self) -> &str {
         "simulated"
     }
@@ -190,7 +190,7 @@ impl Device for Simulated {
         Some(self.available())
     }
 
-    fn setting(&self) -> Setting {
+    fn setting(&self) -> MachineProperties {
         let limit = self.mem_limit.map_or("default".to_owned(), |limit| format!("{} MiB", limit.mib()));
         let abilities = serde_json::to_string(&self.abilities).unwrap_or_default();
         let facts = [
@@ -203,20 +203,20 @@ impl Device for Simulated {
         facts.map(|(name, fact)| (name.to_owned(), fact)).into()
     }
 
-    fn check(&self, job: &Job) -> Result<()> {
+    fn check(&self, job: &MeasurementJob) -> Result<()> {
         super::refuse_layers(self, job)?;
         input_file::open(&job.file, "read the network").map(drop)
     }
 
-    fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {
+    fn measure(&self, job: &MeasurementJob, watch: &RunWatch<'_>) -> Result<Measurement> {
         if watch.cancelled() {
             return Ok(Measurement::Interrupted);
         }
         let network = match onnx::read(&job.file) {
             Ok(loaded) => loaded.network,
-            Err(error) => return Ok(Measurement::broken(Outcome::Failed, error.to_string())),
+            Err(error) => return Ok(Measurement::broken_run(MeasurementOutcome::Failed, error.to_string())),
         };
-        let mut noise = self.noise(job);
+        let mut noise = self.random_of_job(job);
         let memory = self.memory(&network, job.workload);
         if memory.used > self.available().0 {
             return Ok(Measurement::OutOfMemory { memory: Some(memory), seconds: 0.0 });
@@ -234,14 +234,14 @@ impl Device for Simulated {
     }
 }
 
-impl Simulated {
+impl SimulatedDevice {
     fn available(&self) -> Bytes {
         let capacity = Bytes::from_mib(self.abilities.capacity_mib);
         self.mem_limit.map_or(capacity, |limit| limit.min(capacity))
     }
 
     /// Randomness of one job: the same for the same job and seed, in whatever order jobs run.
-    fn noise(&self, job: &Job) -> Xoshiro256PlusPlus {
+    fn random_of_job(&self, job: &MeasurementJob) -> Xoshiro256PlusPlus {
         let name = format!("{} {} {} {}", job.variant, job.workload.step, job.workload.batch, job.round);
         Xoshiro256PlusPlus::seed_from_u64(self.seed ^ hash(name.bytes()))
     }

@@ -4,12 +4,12 @@
 use super::program::{WORKER, is_own, own_words};
 use super::protocol::{LatencyReading, MemoryReading};
 use super::shipping::{Destination, worker};
-use super::{Allowance, Job, LONGEST_REASON, Measurement, one_line};
-use crate::records::{Outcome, Record, Variant};
+use super::{LONGEST_REASON, Measurement, MeasurementJob, RunAllowance, one_line};
+use crate::records::{MeasurementOutcome, RowRecord, Variant};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::remote::{Bundle, Host};
-use perf4sight_machine::{Conditions, Moment};
+use perf4sight_machine::remote::{CommandBundle, SshHost};
+use perf4sight_machine::{Conditions, MachineState};
 use perf4sight_step::workload::{Stage, Workload};
 use std::env::consts::ARCH;
 use std::fs;
@@ -37,9 +37,9 @@ fn where_there_is_no_libtorch_the_python_beside_the_program_measures() {
     assert_eq!(own_words(&program).unwrap(), [worker.to_str().unwrap()]);
 }
 
-fn shipped(words: &[&str], executable: &Path, architecture: &str) -> Result<Bundle> {
+fn shipped(words: &[&str], executable: &Path, architecture: &str) -> Result<CommandBundle> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let host = Host::parse("board").unwrap();
+    let host = SshHost::parse("board").unwrap();
     worker(&words, executable, &Destination { host: &host, architecture, store: "/home/me/.cache/perf4sight" })
 }
 
@@ -77,7 +77,7 @@ fn the_program_goes_along_if_it_runs_there_or_was_compiled_for_it() {
 
 #[test]
 fn only_the_time_suffers_from_others_and_from_heat() {
-    let job = Job {
+    let job = MeasurementJob {
         variant: Variant::new("net", 0),
         file: "net_0.onnx".into(),
         workload: Workload::published(Stage::Training, 4),
@@ -85,7 +85,7 @@ fn only_the_time_suffers_from_others_and_from_heat() {
         memory: true,
         layers: false,
         round: 1,
-        allowance: Allowance::default(),
+        allowance: RunAllowance::default(),
     };
     let latency = LatencyReading { median: 2.5, spread: 0.3, steps: 4, discarded: 9, disturbed: true };
     let memory = MemoryReading {
@@ -101,14 +101,14 @@ fn only_the_time_suffers_from_others_and_from_heat() {
         let measurement = Measurement::Measured { latency, memory, layers: None, seconds: 0.0, conditions };
         measurement.rows(&job, "imagenet", Some(Bytes(1 << 30)))
     };
-    let outcomes = |rows: &[Record]| rows.iter().map(|row| row.outcome).collect::<Vec<_>>();
+    let outcomes = |rows: &[RowRecord]| rows.iter().map(|row| row.outcome).collect::<Vec<_>>();
     let rows = measured_under(latency.clone(), Conditions::default());
-    assert_eq!(outcomes(&rows), [Outcome::Disturbed, Outcome::Measured]);
+    assert_eq!(outcomes(&rows), [MeasurementOutcome::Disturbed, MeasurementOutcome::Measured]);
     assert_eq!(rows.iter().map(|row| row.steps).collect::<Vec<_>>(), [Some(4), None]);
-    assert_eq!(rows.iter().map(Record::value).collect::<Vec<_>>(), [Some(2.5), Some(3.0)]);
+    assert_eq!(rows.iter().map(RowRecord::value).collect::<Vec<_>>(), [Some(2.5), Some(3.0)]);
 
-    let held = Moment { held_by: vec!["cpufreq-cpu0".to_owned()], ..Moment::default() };
+    let held = MachineState { held_by: vec!["cpufreq-cpu0".to_owned()], ..MachineState::default() };
     let hot = Conditions { end: held, ..Conditions::default() };
     let rows = measured_under(LatencyReading { disturbed: false, ..latency }, hot);
-    assert_eq!(outcomes(&rows), [Outcome::Throttled, Outcome::Measured]);
+    assert_eq!(outcomes(&rows), [MeasurementOutcome::Throttled, MeasurementOutcome::Measured]);
 }

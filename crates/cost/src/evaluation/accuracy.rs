@@ -1,7 +1,7 @@
 //! The scores of `report.json`.
 
 use super::Evaluation;
-use perf4sight_base::stats::Scores;
+use perf4sight_base::stats::ErrorScores;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 pub struct Accuracy {
     /// Over all rows; for networks left out, the means over networks.
     #[serde(flatten)]
-    pub scores: Scores,
+    pub scores: ErrorScores,
     /// Mean of the networks' mean errors, in percent: every network weighs the same, however many rows it has.
     pub mean_over_networks: f64,
     /// Percent of the rows inside their 90 % interval, every network weighing the same; none where there are no intervals.
     pub coverage_90: Option<f64>,
     /// Rows of unpruned networks: usually the ones that a user asks for.
-    pub level_0: Option<Scores>,
+    pub level_0: Option<ErrorScores>,
     /// All other rows.
-    pub pruned: Option<Scores>,
+    pub pruned: Option<ErrorScores>,
     /// The scores of each network by name.
     pub networks: BTreeMap<String, NetworkAccuracy>,
 }
@@ -28,11 +28,11 @@ pub struct Accuracy {
 pub struct NetworkAccuracy {
     /// Over all its levels.
     #[serde(flatten)]
-    pub scores: Scores,
+    pub scores: ErrorScores,
     /// Percent of its rows inside their 90 % interval; none where there are no intervals.
     pub coverage_90: Option<f64>,
     /// By pruning level in percent.
-    pub levels: BTreeMap<u8, Scores>,
+    pub levels: BTreeMap<u8, ErrorScores>,
 }
 
 impl Evaluation {
@@ -47,7 +47,7 @@ impl Evaluation {
         self.accuracy_by(Evaluation::scores_over_networks)
     }
 
-    fn accuracy_by(&self, scores: fn(&Evaluation) -> Option<Scores>) -> Option<Accuracy> {
+    fn accuracy_by(&self, scores: fn(&Evaluation) -> Option<ErrorScores>) -> Option<Accuracy> {
         let names = self.by(|case| case.variant.network.clone()).into_keys();
         let networks: BTreeMap<String, NetworkAccuracy> =
             names.filter_map(|name| Some((name.clone(), self.of_network(&name)?))).collect();
@@ -62,7 +62,7 @@ impl Evaluation {
     }
 
     fn of_network(&self, name: &str) -> Option<NetworkAccuracy> {
-        let own = self.only(|case| case.variant.network == name);
+        let own = self.filter(|case| case.variant.network == name);
         let levels = own.by(|case| case.variant.level);
         Some(NetworkAccuracy { scores: own.scores()?, coverage_90: own.coverage_90(), levels })
     }

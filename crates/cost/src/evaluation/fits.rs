@@ -1,11 +1,11 @@
 //! The fits of a study, all planned before the first begins.
 
-use super::learning::{Draw, Learned, curve};
-use super::left_out::Protocol;
-use super::share::{Share, networks};
-use super::study::{Noise, Protocols, Study};
+use super::learning::{LearningPoint, RandomSubset, curve};
+use super::left_out::FitProtocol;
+use super::share::{ObservationSubset, networks};
+use super::study::{AccuracyStudy, MethodTests, RowScatter};
 use super::trial::Trial;
-use crate::fingerprint::{Fingerprint, Method, Observations, Recipe};
+use crate::fingerprint::{Fingerprint, FitMethod, FitRecipe, Observations};
 use crate::records::Variant;
 use perf4sight_base::error::Result;
 use rayon::prelude::*;
@@ -16,54 +16,54 @@ use std::collections::BTreeSet;
 const FEWEST_NETWORKS: usize = 3;
 
 /// The fits that study one fingerprint.
-pub struct Fits<'a> {
+pub struct PlannedFits<'a> {
     fingerprint: &'a Fingerprint,
     fitted: Observations<'a>,
     tested: Observations<'a>,
     /// The tested rows at levels not fitted on.
-    unseen: Share<'a>,
+    unseen: ObservationSubset<'a>,
     /// All rows of the tested networks: for a fit without a network, its fitted levels are as new as the others.
-    all: Share<'a>,
-    planned: Vec<(Recipe, Fit)>,
+    all: ObservationSubset<'a>,
+    planned: Vec<(FitRecipe, PlannedFit)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Fit {
+enum PlannedFit {
     Whole,
     Without(String),
-    On(Draw),
+    On(RandomSubset),
 }
 
 /// Trials in the order of the fits that gave them.
-type Answers = Vec<Result<Trial>>;
+type TrialResults = Vec<Result<Trial>>;
 
-impl<'a> Fits<'a> {
+impl<'a> PlannedFits<'a> {
     /// Plans the fits for a fingerprint of `fitted`, which are tested on `tested`.
     pub fn new(fingerprint: &'a Fingerprint, fitted: Observations<'a>, tested: Observations<'a>) -> Self {
-        let unseen = Share::of(&tested, |variant| !fingerprint.knows(&variant.network, variant.level));
+        let unseen = ObservationSubset::select(&tested, |variant| !fingerprint.knows(&variant.network, variant.level));
         let all = with_fitted(&tested, &fitted);
-        let mut fits = Fits { fingerprint, fitted, tested, unseen, all, planned: Vec::new() };
+        let mut fits = PlannedFits { fingerprint, fitted, tested, unseen, all, planned: Vec::new() };
         if !tested.rows.is_empty() {
             let own = fingerprint.recipe();
             fits.plan(own);
-            if own.method != Method::Perf4sight {
-                let published = own.by(Method::Perf4sight);
-                fits.planned.push((published, Fit::Whole));
+            if own.method != FitMethod::Perf4sight {
+                let published = own.by(FitMethod::Perf4sight);
+                fits.planned.push((published, PlannedFit::Whole));
                 fits.plan(published);
             }
         }
         fits
     }
 
-    fn plan(&mut self, recipe: Recipe) {
+    fn plan(&mut self, recipe: FitRecipe) {
         if self.can_leave_out() {
             let tested = networks(&self.tested);
             let both = networks(&self.fitted).into_iter().filter(|name| tested.contains(name));
-            self.planned.extend(both.map(|name| (recipe, Fit::Without(name))));
+            self.planned.extend(both.map(|name| (recipe, PlannedFit::Without(name))));
         }
         if !self.unseen.rows.is_empty() {
-            let draws = Draw::all(self.fitted.rows.len(), recipe.seed);
-            self.planned.extend(draws.into_iter().map(|draw| (recipe, Fit::On(draw))));
+            let draws = RandomSubset::all(self.fitted.rows.len(), recipe.seed);
+            self.planned.extend(draws.into_iter().map(|draw| (recipe, PlannedFit::On(draw))));
         }
     }
 
@@ -77,54 +77,56 @@ impl<'a> Fits<'a> {
     }
 
     /// Runs the fits, as many at once as there are processors; calls `done` after each.
-    pub fn run(&self, done: impl Fn() + Sync) -> Study {
-        let answer = |(recipe, fit): &(Recipe, Fit)| {
-            let answer = self.answer(*recipe, fit);
+    pub fn run(&self, done: impl Fn() + Sync) -> AccuracyStudy {
+        let answer = |(recipe, fit): &(FitRecipe, PlannedFit)| {
+            let answer = self.run_fit(*recipe, fit);
             done();
             answer
         };
-        let answers: Answers = self.planned.par_iter().map(answer).collect();
-        let whole = Trial::of(self.fingerprint, self.tested.rows, self.tested.failed);
-        let published = self.find(&answers, Method::Perf4sight).find(|(fit, _)| **fit == Fit::Whole);
-        let published = published.map(|(_, trial)| self.protocols(&answers, Method::Perf4sight, trial.clone()));
-        Study {
+        let answers: TrialResults = self.planned.par_iter().map(answer).collect();
+        let whole = Trial::run(self.fingerprint, self.tested.rows, self.tested.failed);
+        let published = self.find(&answers, FitMethod::Perf4sight).find(|(fit, _)| **fit == PlannedFit::Whole);
+        let published = published.map(|(_, trial)| self.protocols(&answers, FitMethod::Perf4sight, trial.clone()));
+        AccuracyStudy {
             own: self.protocols(&answers, self.fingerprint.recipe().method, whole),
             published,
-            noise: Noise::of(self.fitted.rows.iter().chain(&self.unseen.rows)),
+            noise: RowScatter::from_rows(self.fitted.rows.iter().chain(&self.unseen.rows)),
             missing: self.missing(&answers),
         }
     }
 
-    fn answer(&self, recipe: Recipe, fit: &Fit) -> Result<Trial> {
-        let protocol = Protocol { subject: self.fingerprint.subject().clone(), recipe };
+    fn run_fit(&self, recipe: FitRecipe, fit: &PlannedFit) -> Result<Trial> {
+        let protocol = FitProtocol { subject: self.fingerprint.subject().clone(), recipe };
         let on = |part: &Observations, tested: &Observations| -> Result<Trial> {
-            Ok(Trial::of(&protocol.fit(part)?, tested.rows, tested.failed))
+            Ok(Trial::run(&protocol.fit(part)?, tested.rows, tested.failed))
         };
         match fit {
-            Fit::Whole => on(&self.fitted, &self.tested),
-            Fit::On(draw) => on(&draw.of(&self.fitted).observations(), &self.unseen.observations()),
-            Fit::Without(network) => {
-                let others = Share::of(&self.fitted, |variant| variant.network != *network);
-                let own = Share::of(&self.all.observations(), |variant| variant.network == *network);
+            PlannedFit::Whole => on(&self.fitted, &self.tested),
+            PlannedFit::On(draw) => on(&draw.subset(&self.fitted).observations(), &self.unseen.observations()),
+            PlannedFit::Without(network) => {
+                let others = ObservationSubset::select(&self.fitted, |variant| variant.network != *network);
+                let own = ObservationSubset::select(&self.all.observations(), |variant| variant.network == *network);
                 on(&others.observations(), &own.observations())
             }
         }
     }
 
-    fn protocols(&self, answers: &Answers, method: Method, whole: Trial) -> Protocols {
+    fn protocols(&self, answers: &TrialResults, method: FitMethod, whole: Trial) -> MethodTests {
         let points = self.find(answers, method).filter_map(|(fit, trial)| match fit {
-            Fit::On(draw) => Some(Learned { rows: draw.rows, mape: trial.evaluation.mean_over_networks()? }),
-            Fit::Whole | Fit::Without(_) => None,
+            PlannedFit::On(draw) => {
+                Some(LearningPoint { rows: draw.rows, mape: trial.evaluation.mean_over_networks()? })
+            }
+            PlannedFit::Whole | PlannedFit::Without(_) => None,
         });
-        let all = whole.evaluation.unseen().mean_over_networks();
-        let learning = curve(points.chain(all.map(|mape| Learned { rows: self.fitted.rows.len(), mape })));
+        let all = whole.evaluation.unseen_cases().mean_over_networks();
+        let learning = curve(points.chain(all.map(|mape| LearningPoint { rows: self.fitted.rows.len(), mape })));
         let left_out = self.left_out(answers, method, &whole);
-        Protocols { method, whole, left_out, learning }
+        MethodTests { method, whole, left_out, learning }
     }
 
     /// Networks that no fit has seen need no further fit to be left out.
-    fn left_out(&self, answers: &Answers, method: Method, whole: &Trial) -> Option<Trial> {
-        let is_one = |fit: &Fit| matches!(fit, Fit::Without(_));
+    fn left_out(&self, answers: &TrialResults, method: FitMethod, whole: &Trial) -> Option<Trial> {
+        let is_one = |fit: &PlannedFit| matches!(fit, PlannedFit::Without(_));
         let wanted = self.planned.iter().filter(|(of, fit)| of.method == method && is_one(fit)).count();
         let trials: Vec<Trial> =
             self.find(answers, method).filter(|(fit, _)| is_one(fit)).map(|(_, trial)| trial.clone()).collect();
@@ -134,12 +136,16 @@ impl<'a> Fits<'a> {
         possible.then(|| trials.into_iter().chain([unknown]).collect())
     }
 
-    fn find<'b>(&'b self, answers: &'b Answers, method: Method) -> impl Iterator<Item = (&'b Fit, &'b Trial)> {
+    fn find<'b>(
+        &'b self,
+        answers: &'b TrialResults,
+        method: FitMethod,
+    ) -> impl Iterator<Item = (&'b PlannedFit, &'b Trial)> {
         let pairs = self.planned.iter().zip(answers);
         pairs.filter_map(move |((of, fit), answer)| Some((fit, answer.as_ref().ok().filter(|_| of.method == method)?)))
     }
 
-    fn missing(&self, answers: &Answers) -> Vec<String> {
+    fn missing(&self, answers: &TrialResults) -> Vec<String> {
         let few = format!("leaving a network out takes at least {FEWEST_NETWORKS} networks to fit on");
         let few = (!self.can_leave_out()).then_some(few);
         let failed = answers.iter().filter_map(|answer| Some(answer.as_ref().err()?.to_string()));
@@ -150,11 +156,13 @@ impl<'a> Fits<'a> {
 }
 
 /// The tested rows and, at levels that are not tested, the fitted rows of the tested networks.
-fn with_fitted<'a>(tested: &Observations<'a>, fitted: &Observations<'a>) -> Share<'a> {
+fn with_fitted<'a>(tested: &Observations<'a>, fitted: &Observations<'a>) -> ObservationSubset<'a> {
     let levels: BTreeSet<(&str, u8)> = tested.rows.iter().map(|row| level(&row.record.variant)).collect();
     let networks = networks(tested);
-    let mut all = Share::of(fitted, |variant| networks.contains(&variant.network) && !levels.contains(&level(variant)));
-    all.add(Share::of(tested, |_| true));
+    let mut all = ObservationSubset::select(fitted, |variant| {
+        networks.contains(&variant.network) && !levels.contains(&level(variant))
+    });
+    all.add(ObservationSubset::select(tested, |_| true));
     all
 }
 

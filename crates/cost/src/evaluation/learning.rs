@@ -1,6 +1,6 @@
 //! Learning curve: error against rows profiled, to estimate the gain from more measurements.
 
-use super::share::Share;
+use super::share::ObservationSubset;
 use crate::fingerprint::{FEWEST_ROWS, Observations};
 use perf4sight_base::stats::mean;
 use rand::SeedableRng;
@@ -17,7 +17,7 @@ const DRAWS: u64 = 3;
 
 /// The error of fits on a number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Learned {
+pub struct LearningPoint {
     /// How many rows the fit had.
     pub rows: usize,
     /// Mean absolute percentage error at levels not fitted on, mean over networks; the mean of a few random subsets
@@ -27,25 +27,25 @@ pub struct Learned {
 
 /// A random subset of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Draw {
+pub(super) struct RandomSubset {
     pub rows: usize,
     seed: u64,
 }
 
-impl Draw {
+impl RandomSubset {
     /// The subsets to try of a number of rows.
-    pub fn all(rows: usize, seed: u64) -> Vec<Draw> {
+    pub fn all(rows: usize, seed: u64) -> Vec<RandomSubset> {
         let sizes = SHARES.map(|share| (share * rows as f64).round() as usize);
         let sizes: BTreeSet<usize> = sizes.into_iter().filter(|size| (FEWEST_ROWS..rows).contains(size)).collect();
-        let draws = |rows| (0..DRAWS).map(move |draw| Draw { rows, seed: seed.wrapping_add(draw) });
+        let draws = |rows| (0..DRAWS).map(move |draw| RandomSubset { rows, seed: seed.wrapping_add(draw) });
         sizes.into_iter().flat_map(draws).collect()
     }
 
     /// Its subset of observations, with the same share of the failed ones.
-    pub fn of<'a>(self, observations: &Observations<'a>) -> Share<'a> {
+    pub fn subset<'a>(self, observations: &Observations<'a>) -> ObservationSubset<'a> {
         let mut generator = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let (all, failed) = (observations.rows.len(), observations.failed.len());
-        let mut part = Share::of(observations, |_| false);
+        let mut part = ObservationSubset::select(observations, |_| false);
         let rows = indices(&mut generator, all, self.rows).into_iter();
         part.rows.extend(rows.map(|index| observations.rows[index].clone()));
         let attempts = indices(&mut generator, failed, failed * self.rows / all).into_iter();
@@ -62,12 +62,12 @@ fn indices(generator: &mut Xoshiro256PlusPlus, of: usize, count: usize) -> Vec<u
 }
 
 /// The points of single draws, averaged over draws of equal size.
-pub(super) fn curve(points: impl IntoIterator<Item = Learned>) -> Vec<Learned> {
+pub(super) fn curve(points: impl IntoIterator<Item = LearningPoint>) -> Vec<LearningPoint> {
     let mut errors: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    for Learned { rows, mape } in points {
+    for LearningPoint { rows, mape } in points {
         errors.entry(rows).or_default().push(mape);
     }
-    errors.into_iter().map(|(rows, errors)| Learned { rows, mape: mean(&errors) }).collect()
+    errors.into_iter().map(|(rows, errors)| LearningPoint { rows, mape: mean(&errors) }).collect()
 }
 
 #[cfg(test)]
@@ -76,9 +76,9 @@ mod tests {
 
     #[test]
     fn parts_grow_and_repeat_and_never_are_too_small() {
-        let sizes: Vec<usize> = Draw::all(100, 7).iter().map(|draw| draw.rows).collect();
+        let sizes: Vec<usize> = RandomSubset::all(100, 7).iter().map(|draw| draw.rows).collect();
         assert_eq!(sizes, [13, 13, 13, 25, 25, 25, 50, 50, 50], "6 rows are too few to fit on");
-        assert!(Draw::all(12, 0).is_empty());
+        assert!(RandomSubset::all(12, 0).is_empty());
         let drawn = |seed| indices(&mut Xoshiro256PlusPlus::seed_from_u64(seed), 100, 13);
         assert_eq!((drawn(7).len(), drawn(7)), (13, drawn(7)));
         assert_ne!(drawn(7), drawn(8));
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn draws_of_equal_size_are_one_point() {
-        let points = [(20, 6.0), (10, 8.0), (20, 4.0)].map(|(rows, mape)| Learned { rows, mape });
-        assert_eq!(curve(points), [Learned { rows: 10, mape: 8.0 }, Learned { rows: 20, mape: 5.0 }]);
+        let points = [(20, 6.0), (10, 8.0), (20, 4.0)].map(|(rows, mape)| LearningPoint { rows, mape });
+        assert_eq!(curve(points), [LearningPoint { rows: 10, mape: 8.0 }, LearningPoint { rows: 20, mape: 5.0 }]);
     }
 }

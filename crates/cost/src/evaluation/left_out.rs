@@ -1,34 +1,34 @@
 //! Protocols that predict data left out of the fit: each network in turn, or some levels of each.
 
 use super::Evaluation;
-use super::share::{Share, networks};
+use super::share::{ObservationSubset, networks};
 use super::trial::Trial;
-use crate::fingerprint::{FEWEST_ROWS, Fingerprint, Observations, Recipe, Row, Subject};
+use crate::fingerprint::{FEWEST_ROWS, Fingerprint, FingerprintSubject, FitRecipe, MeasuredRow, Observations};
 use perf4sight_base::error::Result;
 use perf4sight_platform::Platform;
 use std::collections::BTreeSet;
 
 /// How to fit while some data are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Protocol {
+pub struct FitProtocol {
     /// The predicted quantity.
-    pub subject: Subject,
+    pub subject: FingerprintSubject,
     /// What every fit is made with.
-    pub recipe: Recipe,
+    pub recipe: FitRecipe,
 }
 
 /// One of several ways to fit.
 #[derive(Debug, Clone, Copy)]
-pub struct Candidate<'a> {
+pub struct FitCandidate<'a> {
     /// What its fits are made with.
-    pub recipe: Recipe,
+    pub recipe: FitRecipe,
     /// The assumed platform of the device.
     pub platform: &'a Platform,
 }
 
 /// The candidate chosen for one network without seeing it, and its results.
 #[derive(Debug, Clone)]
-pub struct Chosen {
+pub struct ChosenFit {
     /// The network that was left out.
     pub network: String,
     /// The index of the candidate that was chosen for it, from 0.
@@ -37,7 +37,7 @@ pub struct Chosen {
     pub trial: Trial,
 }
 
-impl Protocol {
+impl FitProtocol {
     pub(super) fn fit(&self, observations: &Observations) -> Result<Fingerprint> {
         Fingerprint::fit(self.subject.clone(), self.recipe, observations)
     }
@@ -55,18 +55,26 @@ impl Protocol {
     ///
     /// # Errors
     /// When a fit fails.
-    pub fn networks_calibrated(&self, observations: &Observations, measured: impl Fn(&Row) -> bool) -> Result<Trial> {
+    pub fn networks_calibrated(
+        &self,
+        observations: &Observations,
+        measured: impl Fn(&MeasuredRow) -> bool,
+    ) -> Result<Trial> {
         self.each_left_out(observations, |rows| rows.iter().filter(|row| measured(row)).cloned().collect())
     }
 
-    fn each_left_out(&self, observations: &Observations, measured: impl Fn(&[Row]) -> Vec<Row>) -> Result<Trial> {
+    fn each_left_out(
+        &self,
+        observations: &Observations,
+        measured: impl Fn(&[MeasuredRow]) -> Vec<MeasuredRow>,
+    ) -> Result<Trial> {
         let mut left_out = Vec::new();
         for name in networks(observations) {
-            let others = Share::of(observations, |variant| variant.network != name);
+            let others = ObservationSubset::select(observations, |variant| variant.network != name);
             if others.rows.len() < FEWEST_ROWS {
                 continue;
             }
-            let own = Share::of(observations, |variant| variant.network == name);
+            let own = ObservationSubset::select(observations, |variant| variant.network == name);
             let known = measured(&own.rows);
             let fingerprint = self.fit(&others.observations())?;
             let fingerprint = if known.is_empty() { fingerprint } else { fingerprint.calibrate(&known, &[])? };
@@ -81,23 +89,24 @@ impl Protocol {
     ///
     /// # Errors
     /// When a fit fails.
-    pub fn nested(&self, candidates: &[Candidate], observations: &Observations) -> Result<Vec<Chosen>> {
+    pub fn choose_nested(&self, candidates: &[FitCandidate], observations: &Observations) -> Result<Vec<ChosenFit>> {
         let mut chosen = Vec::new();
         for network in networks(observations) {
-            let others = Share::of(observations, |variant| variant.network != network);
-            let own = Share::of(observations, |variant| variant.network == network);
-            if let Some(candidate) = self.best(candidates, &others)? {
-                let fingerprint = self.with(&candidates[candidate]).fit(&others.on(candidates[candidate].platform))?;
-                chosen.push(Chosen { trial: try_without(&fingerprint, &own, &[]), network, candidate });
+            let others = ObservationSubset::select(observations, |variant| variant.network != network);
+            let own = ObservationSubset::select(observations, |variant| variant.network == network);
+            if let Some(candidate) = self.choose(candidates, &others)? {
+                let fingerprint =
+                    self.with(&candidates[candidate]).fit(&others.on_platform(candidates[candidate].platform))?;
+                chosen.push(ChosenFit { trial: try_without(&fingerprint, &own, &[]), network, candidate });
             }
         }
         Ok(chosen)
     }
 
-    fn best(&self, candidates: &[Candidate], share: &Share) -> Result<Option<usize>> {
+    fn choose(&self, candidates: &[FitCandidate], share: &ObservationSubset) -> Result<Option<usize>> {
         let mut best: Option<(f64, usize)> = None;
         for (index, candidate) in candidates.iter().enumerate() {
-            let trial = self.with(candidate).networks_left_out(&share.on(candidate.platform))?;
+            let trial = self.with(candidate).networks_left_out(&share.on_platform(candidate.platform))?;
             if let Some(error) = trial.evaluation.mean_over_networks()
                 && best.is_none_or(|(least, _)| error < least)
             {
@@ -107,8 +116,8 @@ impl Protocol {
         Ok(best.map(|(_, index)| index))
     }
 
-    fn with(&self, candidate: &Candidate) -> Self {
-        Protocol { recipe: candidate.recipe, ..self.clone() }
+    fn with(&self, candidate: &FitCandidate) -> Self {
+        FitProtocol { recipe: candidate.recipe, ..self.clone() }
     }
 
     /// Fits only the `fitted` levels of each network, and predicts its others.
@@ -119,12 +128,14 @@ impl Protocol {
         let mut cases = Vec::new();
         for name in networks(observations) {
             let part = |known: bool| {
-                Share::of(observations, |variant| variant.network == name && fitted.contains(&variant.level) == known)
+                ObservationSubset::select(observations, |variant| {
+                    variant.network == name && fitted.contains(&variant.level) == known
+                })
             };
             let known = part(true);
             if known.rows.len() >= FEWEST_ROWS {
                 let fingerprint = self.fit(&known.observations())?;
-                cases.extend(Evaluation::of(&fingerprint, &part(false).rows).cases);
+                cases.extend(Evaluation::from_rows(&fingerprint, &part(false).rows).cases);
             }
         }
         Ok(Evaluation { cases })
@@ -132,12 +143,12 @@ impl Protocol {
 }
 
 /// Predictions for a network's rows, except those that are `known` to the fingerprint; verdicts cover all of them.
-pub(super) fn try_without(fingerprint: &Fingerprint, own: &Share, known: &[Row]) -> Trial {
-    let mut trial = Trial::of(fingerprint, &own.rows, &own.failed);
+pub(super) fn try_without(fingerprint: &Fingerprint, own: &ObservationSubset, known: &[MeasuredRow]) -> Trial {
+    let mut trial = Trial::run(fingerprint, &own.rows, &own.failed);
     if !known.is_empty() {
-        let is_known = |row: &&Row| known.iter().any(|known| known.record == row.record);
-        let rows: Vec<Row> = own.rows.iter().filter(|row| !is_known(row)).cloned().collect();
-        trial.evaluation = Evaluation::of(fingerprint, &rows);
+        let is_known = |row: &&MeasuredRow| known.iter().any(|known| known.record == row.record);
+        let rows: Vec<MeasuredRow> = own.rows.iter().filter(|row| !is_known(row)).cloned().collect();
+        trial.evaluation = Evaluation::from_rows(fingerprint, &rows);
     }
     trial
 }

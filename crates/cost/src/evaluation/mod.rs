@@ -1,7 +1,7 @@
 //! Evaluation of fingerprints: predictions compared with measurements, and the scores of any part of them.
 //!
-//! An [`Evaluation`] is of one fingerprint, a [`Trial`] adds its verdicts. A [`Protocol`] leaves out networks or
-//! levels, fits without them and tests the fit on them. A [`Study`] compares the protocols of a fingerprint on the
+//! An [`Evaluation`] is of one fingerprint, a [`Trial`] adds its verdicts. A [`FitProtocol`] leaves out networks or
+//! levels, fits without them and tests the fit on them. A [`AccuracyStudy`] compares the protocols of a fingerprint on the
 //! same rows.
 
 mod accuracy;
@@ -17,24 +17,24 @@ mod trial;
 mod verdicts;
 
 pub use accuracy::{Accuracy, NetworkAccuracy};
-pub use fits::Fits;
-pub use largest::{Largest, LargestScores};
-pub use learning::Learned;
-pub use left_out::{Candidate, Chosen, Protocol};
+pub use fits::PlannedFits;
+pub use largest::{LargestBatch, LargestBatchScores};
+pub use learning::LearningPoint;
+pub use left_out::{ChosenFit, FitCandidate, FitProtocol};
 pub use operations::{ClassScores, ClassTime};
-pub use study::{Noise, Protocols, Study};
-pub use subsets::Intervals;
+pub use study::{AccuracyStudy, MethodTests, RowScatter};
+pub use subsets::IntervalCoverage;
 pub use trial::Trial;
-pub use verdicts::{Confusion, Judged};
+pub use verdicts::{ConfusionMatrix, JudgedStep};
 
-use crate::fingerprint::{Fingerprint, Interval, Predicted, Row};
+use crate::fingerprint::{Fingerprint, MeasuredRow, PredictedValue, PredictionInterval};
 use crate::records::Variant;
-use perf4sight_base::stats::{Scores, mean};
+use perf4sight_base::stats::{ErrorScores, mean};
 use std::collections::BTreeMap;
 
 /// One row, measured and predicted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Case {
+pub struct PredictedRow {
     /// The network at its level.
     pub variant: Variant,
     /// Samples per step.
@@ -42,14 +42,14 @@ pub struct Case {
     /// Milliseconds or MiB.
     pub measured: f64,
     /// What the fingerprint says of the row.
-    pub predicted: Predicted,
+    pub predicted: PredictedValue,
     /// The 90 % interval of the prediction, if it has one.
-    pub interval: Option<Interval>,
+    pub interval: Option<PredictionInterval>,
     /// Whether the fingerprint was fitted on rows of this network at this level.
     pub fitted: bool,
 }
 
-impl Case {
+impl PredictedRow {
     /// Signed error in percent of the measurement: positive where the prediction is too high.
     pub fn error(&self) -> f64 {
         100.0 * (self.predicted.value() - self.measured) / self.measured
@@ -61,30 +61,30 @@ impl Case {
 pub struct Evaluation {
     /// One case per row of a step that the fingerprint can predict, in the order of the rows, but with the rows of a
     /// variant together.
-    pub cases: Vec<Case>,
+    pub cases: Vec<PredictedRow>,
 }
 
 impl Evaluation {
     /// Predicts every row that the fingerprint can predict.
-    pub fn of(fingerprint: &Fingerprint, rows: &[Row]) -> Self {
-        Trial::of(fingerprint, rows, &[]).evaluation
+    pub fn from_rows(fingerprint: &Fingerprint, rows: &[MeasuredRow]) -> Self {
+        Trial::run(fingerprint, rows, &[]).evaluation
     }
 
     /// The cases for which `keep` holds, in order.
-    pub fn only(&self, keep: impl Fn(&Case) -> bool) -> Self {
+    pub fn filter(&self, keep: impl Fn(&PredictedRow) -> bool) -> Self {
         Evaluation { cases: self.cases.iter().filter(|case| keep(case)).cloned().collect() }
     }
 
     /// The cases at levels that the fingerprint was not fitted on: the others do not show the accuracy for new
     /// networks.
-    pub fn unseen(&self) -> Self {
-        self.only(|case| !case.fitted)
+    pub fn unseen_cases(&self) -> Self {
+        self.filter(|case| !case.fitted)
     }
 
     /// The cases at level 0, or those at all others. If a profile was pruned elsewhere, only level 0 is certainly the
     /// network that was measured.
     pub fn at_level_0(&self, unpruned: bool) -> Self {
-        self.only(|case| (case.variant.level == 0) == unpruned)
+        self.filter(|case| (case.variant.level == 0) == unpruned)
     }
 
     /// Mean absolute percentage error, every network weighing the same; none where there are no cases.
@@ -93,9 +93,9 @@ impl Evaluation {
     }
 
     /// The means of the networks' scores, every network weighing the same; none where there are no cases.
-    pub fn scores_over_networks(&self) -> Option<Scores> {
-        let networks: Vec<Scores> = self.by(|case| case.variant.network.clone()).into_values().collect();
-        Scores::over_groups(&networks)
+    pub fn scores_over_networks(&self) -> Option<ErrorScores> {
+        let networks: Vec<ErrorScores> = self.by(|case| case.variant.network.clone()).into_values().collect();
+        ErrorScores::over_groups(&networks)
     }
 
     /// Share of the cases, in percent, whose measurement is in its interval, every network weighing the same; none
@@ -111,13 +111,13 @@ impl Evaluation {
     }
 
     /// Scores over all cases; none where there are no cases.
-    pub fn scores(&self) -> Option<Scores> {
+    pub fn scores(&self) -> Option<ErrorScores> {
         scores(self.cases.iter())
     }
 
     /// Scores of the groups of cases by `key`: network, level, batch size.
-    pub fn by<K: Ord>(&self, key: impl Fn(&Case) -> K) -> BTreeMap<K, Scores> {
-        let mut groups: BTreeMap<K, Vec<&Case>> = BTreeMap::new();
+    pub fn by<K: Ord>(&self, key: impl Fn(&PredictedRow) -> K) -> BTreeMap<K, ErrorScores> {
+        let mut groups: BTreeMap<K, Vec<&PredictedRow>> = BTreeMap::new();
         for case in &self.cases {
             groups.entry(key(case)).or_default().push(case);
         }
@@ -125,16 +125,16 @@ impl Evaluation {
     }
 
     /// The `count` cases of largest error, worst first.
-    pub fn worst(&self, count: usize) -> Vec<&Case> {
-        let mut cases: Vec<&Case> = self.cases.iter().collect();
+    pub fn worst(&self, count: usize) -> Vec<&PredictedRow> {
+        let mut cases: Vec<&PredictedRow> = self.cases.iter().collect();
         cases.sort_by(|a, b| b.error().abs().total_cmp(&a.error().abs()));
         cases.truncate(count);
         cases
     }
 }
 
-fn scores<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Option<Scores> {
+fn scores<'a>(cases: impl IntoIterator<Item = &'a PredictedRow>) -> Option<ErrorScores> {
     let (measured, predicted): (Vec<f64>, Vec<f64>) =
         cases.into_iter().map(|case| (case.measured, case.predicted.value())).unzip();
-    Scores::of(&measured, &predicted)
+    ErrorScores::compute(&measured, &predicted)
 }

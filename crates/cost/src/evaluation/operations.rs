@@ -1,9 +1,9 @@
 //! Measured and predicted times of operation classes inside a step, where a profile timed steps operation by
 //! operation.
 
-use crate::fingerprint::{About, Row, TimedOperation};
+use crate::fingerprint::{MeasuredRow, PreparedStep, TimedOperation};
 use crate::records::Variant;
-use perf4sight_base::stats::Scores;
+use perf4sight_base::stats::ErrorScores;
 use perf4sight_base::units::Milliseconds;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub struct ClassTime {
     pub variant: Variant,
     /// Samples per step.
     pub batch: u64,
-    /// As [`Class::name`](crate::features::physical::Class::name).
+    /// As [`KernelClass::name`](crate::features::physical::KernelClass::name).
     pub class: &'static str,
     /// The sum of the times measured in place.
     pub measured: Milliseconds,
@@ -32,13 +32,13 @@ pub struct ClassScores {
     pub predicted_share: f64,
     /// Its time in single steps.
     #[serde(flatten)]
-    pub scores: Scores,
+    pub scores: ErrorScores,
 }
 
 impl ClassTime {
     /// The classes of one row; none where its operations were not timed, or the fingerprint does not predict
     /// operations.
-    pub(super) fn all(row: &Row, about: &About) -> Vec<ClassTime> {
+    pub(super) fn all(row: &MeasuredRow, about: &PreparedStep) -> Vec<ClassTime> {
         let mut sums: BTreeMap<&'static str, [f64; 2]> = BTreeMap::new();
         for TimedOperation { class, measured, predicted } in about.operations(row) {
             let sum = sums.entry(class).or_default();
@@ -69,7 +69,7 @@ impl ClassScores {
         let share = |times: &[f64], total: f64| 100.0 * times.iter().sum::<f64>() / total;
         let scores = classes.into_iter().filter_map(|(class, (measured, predicted))| {
             let [share, predicted_share] = [share(&measured, totals[0]), share(&predicted, totals[1])];
-            Some((class, ClassScores { share, predicted_share, scores: Scores::of(&measured, &predicted)? }))
+            Some((class, ClassScores { share, predicted_share, scores: ErrorScores::compute(&measured, &predicted)? }))
         });
         scores.collect()
     }

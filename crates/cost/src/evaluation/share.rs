@@ -1,39 +1,39 @@
 //! Subsets of observations: to fit on, and to leave out.
 
-use crate::fingerprint::{Attempt, Observations, Row};
+use crate::fingerprint::{FailedAttempt, MeasuredRow, Observations};
 use crate::records::Variant;
 use perf4sight_platform::Platform;
 use std::collections::BTreeSet;
 
 #[derive(Debug, Clone)]
-pub(super) struct Share<'a> {
-    pub rows: Vec<Row>,
-    taught: &'a [Row],
-    pub failed: Vec<Attempt>,
+pub(super) struct ObservationSubset<'a> {
+    pub rows: Vec<MeasuredRow>,
+    taught: &'a [MeasuredRow],
+    pub failed: Vec<FailedAttempt>,
     platform: &'a Platform,
 }
 
-impl<'a> Share<'a> {
+impl<'a> ObservationSubset<'a> {
     /// The observations whose variants satisfy `belongs`; rows of calibration networks are in every subset.
-    pub fn of(observations: &Observations<'a>, belongs: impl Fn(&Variant) -> bool) -> Self {
+    pub fn select(observations: &Observations<'a>, belongs: impl Fn(&Variant) -> bool) -> Self {
         let rows = observations.rows.iter().filter(|row| belongs(&row.record.variant)).cloned();
         let failed = observations.failed.iter().filter(|attempt| belongs(&attempt.record.variant)).cloned();
         let Observations { taught, platform, .. } = *observations;
-        Share { rows: rows.collect(), taught, failed: failed.collect(), platform }
+        ObservationSubset { rows: rows.collect(), taught, failed: failed.collect(), platform }
     }
 
     /// Adds the rows and failures of another subset.
-    pub fn add(&mut self, more: Share) {
+    pub fn add(&mut self, more: ObservationSubset) {
         self.rows.extend(more.rows);
         self.failed.extend(more.failed);
     }
 
     /// The subset as observations to fit on.
     pub fn observations(&self) -> Observations<'_> {
-        self.on(self.platform)
+        self.on_platform(self.platform)
     }
 
-    pub fn on<'b>(&'b self, platform: &'b Platform) -> Observations<'b> {
+    pub fn on_platform<'b>(&'b self, platform: &'b Platform) -> Observations<'b> {
         Observations { rows: &self.rows, taught: self.taught, failed: &self.failed, platform }
     }
 }

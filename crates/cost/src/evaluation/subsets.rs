@@ -1,9 +1,9 @@
 //! Fits on subsets of the networks of a profile, tested on all others: the coverage of intervals with few networks.
 
 use super::Evaluation;
-use super::left_out::{Protocol, try_without};
-use super::share::{Share, networks};
-use crate::fingerprint::{Observations, Row};
+use super::left_out::{FitProtocol, try_without};
+use super::share::{ObservationSubset, networks};
+use crate::fingerprint::{MeasuredRow, Observations};
 use perf4sight_base::error::Result;
 use perf4sight_base::stats::weighted_quantile;
 use rand::SeedableRng;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// 90 % intervals compared with the actual errors; every network weighs the same.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Intervals {
+pub struct IntervalCoverage {
     /// Percent of the rows inside their interval.
     pub coverage: f64,
     /// The same for each network.
@@ -24,7 +24,7 @@ pub struct Intervals {
     pub needed: f64,
 }
 
-impl Protocol {
+impl FitProtocol {
     /// Fits each set of `size` networks, or a random `most` of these sets, and predicts all networks not in it. Each
     /// is first calibrated with its rows that `measured` picks; those are not predicted.
     ///
@@ -34,7 +34,7 @@ impl Protocol {
         &self,
         observations: &Observations,
         [size, most]: [usize; 2],
-        measured: impl Fn(&Row) -> bool,
+        measured: impl Fn(&MeasuredRow) -> bool,
     ) -> Result<Evaluation> {
         let names = networks(observations);
         let mut sets = sets(names.len(), size);
@@ -45,11 +45,11 @@ impl Protocol {
         let mut cases = Vec::new();
         for set in sets {
             let is_known = |name: &String| set.iter().any(|&index| names[index] == *name);
-            let known = Share::of(observations, |variant| is_known(&variant.network));
+            let known = ObservationSubset::select(observations, |variant| is_known(&variant.network));
             let fingerprint = self.fit(&known.observations())?;
             for name in names.iter().filter(|name| !is_known(name)) {
-                let own = Share::of(observations, |variant| variant.network == *name);
-                let rows: Vec<Row> = own.rows.iter().filter(|row| measured(row)).cloned().collect();
+                let own = ObservationSubset::select(observations, |variant| variant.network == *name);
+                let rows: Vec<MeasuredRow> = own.rows.iter().filter(|row| measured(row)).cloned().collect();
                 let calibrated = if rows.is_empty() { None } else { Some(fingerprint.calibrate(&rows, &[])?) };
                 let trial = try_without(calibrated.as_ref().unwrap_or(&fingerprint), &own, &rows);
                 cases.extend(trial.evaluation.cases);
@@ -75,19 +75,20 @@ fn sets(count: usize, size: usize) -> Vec<Vec<usize>> {
 
 impl Evaluation {
     /// The coverage of its intervals; none where there are none.
-    pub fn intervals(&self) -> Option<Intervals> {
+    pub fn intervals(&self) -> Option<IntervalCoverage> {
         let coverage = self.coverage_90()?;
         let names = self.by(|case| case.variant.network.clone());
         let weight = |name: &str| 1.0 / names[name].rows as f64;
-        let own = |name: &String| Some((name.clone(), self.only(|case| case.variant.network == *name).coverage_90()?));
-        let weighted = |value: &dyn Fn(&super::Case) -> f64| -> Vec<(f64, f64)> {
+        let own =
+            |name: &String| Some((name.clone(), self.filter(|case| case.variant.network == *name).coverage_90()?));
+        let weighted = |value: &dyn Fn(&super::PredictedRow) -> f64| -> Vec<(f64, f64)> {
             self.cases.iter().map(|case| (value(case), weight(&case.variant.network))).collect()
         };
         let width = weighted(&|case| {
             case.interval.map_or(0.0, |interval| 0.5 * (interval.high.value() / interval.low.value()).ln())
         });
         let errors = weighted(&|case| (case.measured / case.predicted.value()).ln().abs());
-        Some(Intervals {
+        Some(IntervalCoverage {
             coverage,
             networks: names.keys().filter_map(own).collect(),
             width: quantile(width, 0.5),

@@ -1,11 +1,11 @@
 //! The predictions of one fingerprint for rows that passed and for steps that did not fit.
 
-use super::largest::Largest;
+use super::largest::LargestBatch;
 use super::operations::ClassTime;
-use super::verdicts::Judged;
-use super::{Case, Evaluation};
-use crate::fingerprint::{About, Attempt, Fingerprint, Row};
-use crate::records::{Outcome, Record, Variant};
+use super::verdicts::JudgedStep;
+use super::{Evaluation, PredictedRow};
+use crate::fingerprint::{FailedAttempt, Fingerprint, MeasuredRow, PreparedStep};
+use crate::records::{MeasurementOutcome, RowRecord, Variant};
 use perf4sight_network::Network;
 use perf4sight_step::workload::Step;
 use rayon::prelude::*;
@@ -18,20 +18,20 @@ pub struct Trial {
     /// The predicted costs of steps.
     pub evaluation: Evaluation,
     /// The verdicts whether steps fit; empty where the fingerprint gives none.
-    pub judged: Vec<Judged>,
+    pub judged: Vec<JudgedStep>,
     /// The largest batch of every variant whose limit was measured; empty where the fingerprint predicts none.
-    pub largest: Vec<Largest>,
+    pub largest: Vec<LargestBatch>,
     /// Classes of operations inside the steps; empty where the profile did not time them, or the fingerprint does not
     /// predict them.
     pub classes: Vec<ClassTime>,
 }
 
 /// The equal steps of one variant, at all batch sizes.
-struct Steps<'a> {
+struct EqualSteps<'a> {
     variant: &'a Variant,
     step: Step,
     network: &'a Network,
-    passed: Vec<&'a Row>,
+    passed: Vec<&'a MeasuredRow>,
     /// Batch sizes that ran out of memory; skipped steps would make every verdict look better.
     refused: Vec<u64>,
 }
@@ -39,15 +39,15 @@ struct Steps<'a> {
 impl Trial {
     /// Predicts rows that passed and attempts that failed. Steps that the fingerprint cannot predict have no results
     /// ([`Fingerprint::check_step`]); the published method predicts only its own step.
-    pub fn of(fingerprint: &Fingerprint, rows: &[Row], failed: &[Attempt]) -> Self {
-        let trials: Vec<Trial> = by_variant(rows, failed).par_iter().map(|steps| steps.ask(fingerprint)).collect();
+    pub fn run(fingerprint: &Fingerprint, rows: &[MeasuredRow], failed: &[FailedAttempt]) -> Self {
+        let trials: Vec<Trial> = by_variant(rows, failed).par_iter().map(|steps| steps.predict(fingerprint)).collect();
         trials.into_iter().collect()
     }
 
     pub(super) fn of_networks(&self, wanted: impl Fn(&str) -> bool) -> Self {
         let wanted = |variant: &Variant| wanted(&variant.network);
         Trial {
-            evaluation: self.evaluation.only(|case| wanted(&case.variant)),
+            evaluation: self.evaluation.filter(|case| wanted(&case.variant)),
             judged: self.judged.iter().filter(|judged| wanted(&judged.variant)).cloned().collect(),
             largest: self.largest.iter().filter(|largest| wanted(&largest.variant)).cloned().collect(),
             classes: self.classes.iter().filter(|time| wanted(&time.variant)).cloned().collect(),
@@ -67,15 +67,15 @@ impl FromIterator<Trial> for Trial {
     }
 }
 
-impl Steps<'_> {
-    fn ask(&self, fingerprint: &Fingerprint) -> Trial {
+impl EqualSteps<'_> {
+    fn predict(&self, fingerprint: &Fingerprint) -> Trial {
         let Ok(about) = fingerprint.about_step(self.network, self.step, None) else { return Trial::default() };
         let fitted = fingerprint.knows(&self.variant.network, self.variant.level);
         let cases = self.passed.iter().map(|row| case(row, &about, fitted)).collect();
         Trial {
             evaluation: Evaluation { cases },
-            judged: self.judged(&about),
-            largest: self.largest(&about),
+            judged: self.judge_steps(&about),
+            largest: self.largest_batches(&about),
             classes: self.passed.iter().flat_map(|row| ClassTime::all(row, &about)).collect(),
         }
     }
@@ -84,25 +84,25 @@ impl Steps<'_> {
         self.passed.iter().map(|row| row.record.workload.batch)
     }
 
-    fn judged(&self, about: &About) -> Vec<Judged> {
+    fn judge_steps(&self, about: &PreparedStep) -> Vec<JudgedStep> {
         let tried = self.batches().map(|batch| (batch, true));
         let tried = tried.chain(self.refused.iter().map(|&batch| (batch, false)));
         let judged = tried.filter_map(|(batch, fitted)| {
             let verdict = about.verdict(batch)?;
-            Some(Judged { variant: self.variant.clone(), batch, fitted, verdict })
+            Some(JudgedStep { variant: self.variant.clone(), batch, fitted, verdict })
         });
         judged.collect()
     }
 
-    fn largest(&self, about: &About) -> Vec<Largest> {
+    fn largest_batches(&self, about: &PreparedStep) -> Vec<LargestBatch> {
         let passed: Vec<u64> = self.batches().collect();
-        Largest::new(self.variant, [&passed, &self.refused], about).into_iter().collect()
+        LargestBatch::new(self.variant, [&passed, &self.refused], about).into_iter().collect()
     }
 }
 
-fn case(row: &Row, about: &About, fitted: bool) -> Case {
-    let prediction = about.at(row.record.workload.batch);
-    Case {
+fn case(row: &MeasuredRow, about: &PreparedStep, fitted: bool) -> PredictedRow {
+    let prediction = about.predict(row.record.workload.batch);
+    PredictedRow {
         variant: row.record.variant.clone(),
         batch: row.record.workload.batch,
         measured: row.measured,
@@ -113,13 +113,13 @@ fn case(row: &Row, about: &About, fitted: bool) -> Case {
 }
 
 /// Groups rows and failures by variant and step, in the order in which they first appear.
-fn by_variant<'a>(rows: &'a [Row], failed: &'a [Attempt]) -> Vec<Steps<'a>> {
+fn by_variant<'a>(rows: &'a [MeasuredRow], failed: &'a [FailedAttempt]) -> Vec<EqualSteps<'a>> {
     let mut indices: BTreeMap<(&Variant, Step, *const Network), usize> = BTreeMap::new();
-    let mut groups: Vec<Steps> = Vec::new();
-    let mut index = |groups: &mut Vec<Steps<'a>>, record: &'a Record, network: &'a Arc<Network>| {
+    let mut groups: Vec<EqualSteps> = Vec::new();
+    let mut index = |groups: &mut Vec<EqualSteps<'a>>, record: &'a RowRecord, network: &'a Arc<Network>| {
         let (variant, step) = (&record.variant, record.workload.step);
         *indices.entry((variant, step, Arc::as_ptr(network))).or_insert_with(|| {
-            groups.push(Steps { variant, step, network, passed: Vec::new(), refused: Vec::new() });
+            groups.push(EqualSteps { variant, step, network, passed: Vec::new(), refused: Vec::new() });
             groups.len() - 1
         })
     };
@@ -127,7 +127,7 @@ fn by_variant<'a>(rows: &'a [Row], failed: &'a [Attempt]) -> Vec<Steps<'a>> {
         let at = index(&mut groups, &row.record, &row.network);
         groups[at].passed.push(row);
     }
-    for attempt in failed.iter().filter(|attempt| attempt.record.outcome == Outcome::OutOfMemory) {
+    for attempt in failed.iter().filter(|attempt| attempt.record.outcome == MeasurementOutcome::OutOfMemory) {
         let at = index(&mut groups, &attempt.record, &attempt.network);
         groups[at].refused.push(attempt.record.workload.batch);
     }

@@ -1,13 +1,13 @@
 //! Verdicts compared with outcomes: does a step fit?
 
-use crate::fingerprint::{Call, Verdict};
+use crate::fingerprint::{FitDecision, FitVerdict};
 use crate::records::Variant;
 use perf4sight_base::stats::mean;
 use serde::Serialize;
 
 /// One step that was tried, with its verdict.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct JudgedStep {
     /// The network at its level.
     pub variant: Variant,
     /// Samples per step.
@@ -15,12 +15,12 @@ pub struct Judged {
     /// The outcome of the row.
     pub fitted: bool,
     /// What the fingerprint says of its step.
-    pub verdict: Verdict,
+    pub verdict: FitVerdict,
 }
 
 /// Verdicts compared with outcomes; a step that does not fit is the positive case. Shares in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Confusion {
+pub struct ConfusionMatrix {
     /// Predicted not to fit, and did not.
     pub found: usize,
     /// Predicted not to fit, but fitted.
@@ -43,7 +43,7 @@ pub struct Confusion {
     pub brier: f64,
 }
 
-impl Confusion {
+impl ConfusionMatrix {
     /// The number of steps that did not fit.
     pub fn unfit(&self) -> usize {
         self.found + self.missed
@@ -55,8 +55,8 @@ impl Confusion {
     }
 
     /// The verdicts at a threshold of 0.5; none without verdicts.
-    pub fn of<'a>(judged: impl IntoIterator<Item = &'a Judged>) -> Option<Self> {
-        let judged: Vec<&Judged> = judged.into_iter().collect();
+    pub fn from_verdicts<'a>(judged: impl IntoIterator<Item = &'a JudgedStep>) -> Option<Self> {
+        let judged: Vec<&JudgedStep> = judged.into_iter().collect();
         if judged.is_empty() {
             return None;
         }
@@ -66,13 +66,13 @@ impl Confusion {
         let [found, false_alarms, missed, cleared] =
             [count(false, false), count(false, true), count(true, false), count(true, true)];
         let share = |part: usize, whole: usize| (whole > 0).then(|| 100.0 * part as f64 / whole as f64);
-        let surprise = |one: &&Judged| (one.verdict.fits - f64::from(u8::from(one.fitted))).powi(2);
-        Some(Confusion {
+        let surprise = |one: &&JudgedStep| (one.verdict.fits - f64::from(u8::from(one.fitted))).powi(2);
+        Some(ConfusionMatrix {
             found,
             false_alarms,
             missed,
             cleared,
-            borderline: judged.iter().filter(|one| one.verdict.call == Call::Borderline).count(),
+            borderline: judged.iter().filter(|one| one.verdict.call == FitDecision::Borderline).count(),
             accuracy: 100.0 * (found + cleared) as f64 / judged.len() as f64,
             always_fits: 100.0 * (cleared + false_alarms) as f64 / judged.len() as f64,
             precision: share(found, found + false_alarms),
@@ -88,23 +88,37 @@ mod tests {
 
     #[test]
     fn scores_of_a_table_counted_by_hand() {
-        let said = [(true, 1.0, Call::Fits), (true, 0.6, Call::Borderline), (true, 0.0, Call::DoesNotFit)];
-        let unfit = [(false, 0.0, Call::DoesNotFit), (false, 0.8, Call::Borderline)];
+        let said = [
+            (true, 1.0, FitDecision::Fits),
+            (true, 0.6, FitDecision::Borderline),
+            (true, 0.0, FitDecision::DoesNotFit),
+        ];
+        let unfit = [(false, 0.0, FitDecision::DoesNotFit), (false, 0.8, FitDecision::Borderline)];
         let judged = said.into_iter().chain(unfit).map(|(fitted, fits, call)| {
-            let verdict = Verdict { fits, call };
-            Judged { variant: Variant::new("net", 0), batch: 1, fitted, verdict }
+            let verdict = FitVerdict { fits, call };
+            JudgedStep { variant: Variant::new("net", 0), batch: 1, fitted, verdict }
         });
-        let judged: Vec<Judged> = judged.collect();
-        let scores = Confusion::of(&judged).unwrap();
-        let Confusion { found, false_alarms, missed, cleared, borderline, accuracy, precision, recall, brier, .. } =
-            scores;
+        let judged: Vec<JudgedStep> = judged.collect();
+        let scores = ConfusionMatrix::from_verdicts(&judged).unwrap();
+        let ConfusionMatrix {
+            found,
+            false_alarms,
+            missed,
+            cleared,
+            borderline,
+            accuracy,
+            precision,
+            recall,
+            brier,
+            ..
+        } = scores;
         assert_eq!([found, false_alarms, missed, cleared, borderline], [1, 1, 1, 2, 2]);
         assert_eq!((accuracy, precision, recall), (60.0, Some(50.0), Some(50.0)));
         // Three of five fitted.
         assert_eq!((scores.unfit(), scores.always_fits), (2, 60.0));
         // (0 + 0.16 + 1 + 0 + 0.64) / 5
         assert!((brier - 0.36).abs() < 1e-12);
-        assert_eq!(Confusion::of(&judged[..1]).unwrap().recall, None);
-        assert!(Confusion::of(&[]).is_none());
+        assert_eq!(ConfusionMatrix::from_verdicts(&judged[..1]).unwrap().recall, None);
+        assert!(ConfusionMatrix::from_verdicts(&[]).is_none());
     }
 }

@@ -8,7 +8,7 @@
 use perf4sight_network::{Conv, Shape};
 
 /// Output tile and kernel sides of the two Winograd variants, F(4x4, 3x3) and F(3x3, 2x2).
-const TILES: [Tile; 2] = [Tile { output: 4.0, kernel: 3.0 }, Tile { output: 3.0, kernel: 2.0 }];
+const TILES: [WinogradTile; 2] = [WinogradTile { output: 4.0, kernel: 3.0 }, WinogradTile { output: 3.0, kernel: 2.0 }];
 
 /// The 56 numbers of a training step: tensors, lowering and matrix products, Fourier tensors and operations, Winograd
 /// tensors and operations.
@@ -42,37 +42,37 @@ pub(super) const INFERENCE: [&str; 15] = [
 
 /// A Winograd tile: the sides of its output and of its kernel.
 #[derive(Clone, Copy)]
-struct Tile {
+struct WinogradTile {
     output: f64,
     kernel: f64,
 }
 
-impl Tile {
+impl WinogradTile {
     fn elements(self) -> f64 {
         (self.output + self.kernel - 1.0).powi(2)
     }
 }
 
 /// One number for each pass: forward, backward to the input and backward to the weights.
-struct Passes {
+struct PassValues {
     forward: f64,
     to_input: f64,
     to_weights: f64,
 }
 
-impl Passes {
+impl PassValues {
     fn all(&self) -> f64 {
         self.forward + self.to_input + self.to_weights
     }
 
     fn with_sums(&self) -> [f64; 7] {
-        let Passes { forward, to_input, to_weights } = *self;
+        let PassValues { forward, to_input, to_weights } = *self;
         let pairs = [forward + to_input, forward + to_weights, to_input + to_weights];
         [forward, to_input, to_weights, pairs[0], pairs[1], pairs[2], self.all()]
     }
 }
 
-pub(super) struct Convolution {
+pub(super) struct ConvolutionSizes {
     batch: f64,
     inputs: f64,
     outputs: f64,
@@ -83,16 +83,16 @@ pub(super) struct Convolution {
     output_side: f64,
 }
 
-impl Convolution {
+impl ConvolutionSizes {
     pub(super) fn new(conv: &Conv, input: &Shape, output: &Shape, batch: u64) -> Self {
-        Convolution {
+        ConvolutionSizes {
             batch: batch as f64,
             inputs: input.channels() as f64,
             outputs: output.channels() as f64,
             seen: (input.channels() / conv.groups) as f64,
-            kernel: side(conv.window.kernel),
-            input_side: side(input.image()),
-            output_side: side(output.image()),
+            kernel: mean_side(conv.window.kernel),
+            input_side: mean_side(input.image()),
+            output_side: mean_side(output.image()),
         }
     }
 
@@ -185,8 +185,8 @@ impl Convolution {
         let input = at_input * self.batch * self.inputs;
         let (output, output_back) = (at_input * self.batch * self.outputs, at_output * self.batch * self.outputs);
         let passes =
-            Passes { forward: input + weights, to_input: output_back + weights_back, to_weights: output + input };
-        let Passes { forward, to_input, to_weights } = passes;
+            PassValues { forward: input + weights, to_input: output_back + weights_back, to_weights: output + input };
+        let PassValues { forward, to_input, to_weights } = passes;
         [weights, input, output, weights_back, output_back, forward, to_input, to_weights, passes.all()]
     }
 
@@ -195,7 +195,7 @@ impl Convolution {
         let (input, output) = (self.input_side, self.output_side);
         let transforms = self.batch * self.inputs + self.batch * self.outputs + self.outputs * self.seen;
         let products = self.batch * self.outputs * self.inputs;
-        let passes = Passes {
+        let passes = PassValues {
             forward: input.powi(2) * input.log2() * transforms + products * input.powi(2),
             to_input: output.powi(2) * output.log2() * transforms + products * output.powi(2),
             // As published: one side length instead of the area before the logarithm.
@@ -205,9 +205,9 @@ impl Convolution {
     }
 
     /// Transformed tiles of a pass's three tensors.
-    fn winograd_tensors(&self, tile: Tile) -> Passes {
+    fn winograd_tensors(&self, tile: WinogradTile) -> PassValues {
         let tiles = |side: f64| 3.0 * self.batch * tile.elements() * (side / tile.output).ceil().powi(2);
-        Passes {
+        PassValues {
             forward: tiles(self.input_side) * self.outputs,
             to_input: tiles(self.output_side) * self.inputs,
             to_weights: tiles(self.input_side) * self.outputs * self.seen,
@@ -215,10 +215,10 @@ impl Convolution {
     }
 
     /// Multiplications of the transformed tiles.
-    fn winograd_operations(&self, tile: Tile) -> Passes {
+    fn winograd_operations(&self, tile: WinogradTile) -> PassValues {
         let tiles = |side: f64| (side / tile.output).ceil().powi(2);
         let kernels = |side: f64| (side / tile.kernel).ceil().powi(2) * tile.elements();
-        Passes {
+        PassValues {
             forward: self.batch * self.outputs * self.seen * tiles(self.input_side) * kernels(self.kernel),
             to_input: self.batch * self.inputs * self.outputs * tiles(self.output_side) * kernels(self.kernel),
             to_weights: self.batch * self.outputs * self.seen * tiles(self.input_side) * kernels(self.output_side),
@@ -226,6 +226,6 @@ impl Convolution {
     }
 }
 
-fn side([height, width]: [usize; 2]) -> f64 {
+fn mean_side([height, width]: [usize; 2]) -> f64 {
     (height as f64 * width as f64).sqrt()
 }

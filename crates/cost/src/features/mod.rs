@@ -6,7 +6,7 @@
 mod convolution;
 pub mod physical;
 
-use convolution::Convolution;
+use convolution::ConvolutionSizes;
 use perf4sight_network::{Network, Op};
 use perf4sight_step::workload::{Stage, Workload};
 use serde::{Deserialize, Serialize};
@@ -14,21 +14,21 @@ use std::fmt;
 
 /// The features that describe a step; stored with every fingerprint, so that one fitted on other features is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Schema {
+pub struct FeatureSchema {
     /// Distinguishes sets of features in files.
     pub name: String,
     /// Raised whenever a formula or the order changes.
     pub version: u32,
 }
 
-impl Schema {
+impl FeatureSchema {
     /// The names of what [`features`] computes for a stage.
-    pub fn of(stage: Stage) -> Self {
-        Schema { name: format!("perf4sight-{stage}"), version: 1 }
+    pub fn for_stage(stage: Stage) -> Self {
+        FeatureSchema { name: format!("perf4sight-{stage}"), version: 1 }
     }
 }
 
-impl fmt::Display for Schema {
+impl fmt::Display for FeatureSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} version {}", self.name, self.version)
     }
@@ -57,13 +57,13 @@ pub fn names(stage: Stage) -> &'static [&'static str] {
 /// ```
 pub fn features(network: &Network, workload: Workload) -> Vec<f64> {
     let formulas = match workload.step.stage {
-        Stage::Training => Convolution::training,
-        Stage::Inference => Convolution::inference,
+        Stage::Training => ConvolutionSizes::training,
+        Stage::Inference => ConvolutionSizes::inference,
     };
     let mut sums = vec![0.0; names(workload.step.stage).len()];
     for node in network.nodes() {
         if let Op::Conv(conv) = &node.op {
-            let layer = Convolution::new(conv, network.input_of(node, 0), &node.shape, workload.batch);
+            let layer = ConvolutionSizes::new(conv, network.input_of(node, 0), &node.shape, workload.batch);
             sums.iter_mut().zip(formulas(&layer)).for_each(|(sum, value)| *sum += value);
         }
     }

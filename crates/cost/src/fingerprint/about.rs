@@ -2,14 +2,14 @@
 
 use super::distribution::{Extrapolation, OutOfDistribution};
 use super::prediction::{
-    Band, Basis, Expected, Interval, Least, MaxBatch, MemoryLimit, Predicted, Prediction, Predictor, Shares, Steps,
-    TimedOperation, Verdict,
+    ExpectedError, FitVerdict, IntervalBand, IntervalBasis, LatencyShares, LowerBound, MaxBatch, MemoryLimit,
+    PredictedValue, Prediction, PredictionInterval, Predictor, StepPredictors, TimedOperation,
 };
-use super::rows::Row;
-use super::{Fingerprint, Method, Subject};
+use super::rows::MeasuredRow;
+use super::{Fingerprint, FingerprintSubject, FitMethod};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_memory::{Alive, Timeline};
+use perf4sight_memory::{MemoryTimeline, TensorsAtPeak};
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Precision, Quantity, Step};
 
@@ -25,11 +25,11 @@ pub struct PreparedNetwork<'a> {
     fingerprint: &'a Fingerprint,
     reasons: Vec<OutOfDistribution>,
     extrapolation: Extrapolation,
-    steps: Steps<'a>,
+    steps: StepPredictors<'a>,
 }
 
 /// One step of a network, ready for predictions.
-pub struct About<'a> {
+pub struct PreparedStep<'a> {
     fingerprint: &'a Fingerprint,
     reasons: Vec<OutOfDistribution>,
     extrapolation: Extrapolation,
@@ -40,17 +40,17 @@ pub struct About<'a> {
 impl Fingerprint {
     /// The prediction for one step of `network` with `batch` samples. [`Fingerprint::about`] gives more, and is
     /// faster for many batch sizes.
-    pub fn predict(&self, network: &Network, batch: u64) -> Predicted {
-        self.about(network).at(batch).value
+    pub fn predict(&self, network: &Network, batch: u64) -> PredictedValue {
+        self.about(network).predict(batch).value
     }
 
     /// Prepares a network for predictions of the profiled step.
-    pub fn about<'a>(&'a self, network: &'a Network) -> About<'a> {
+    pub fn about<'a>(&'a self, network: &'a Network) -> PreparedStep<'a> {
         self.about_within(network, None)
     }
 
     /// Like [`Fingerprint::about`], but a step must fit into `limit` instead of the memory of the profiled device.
-    pub fn about_within<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> About<'a> {
+    pub fn about_within<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> PreparedStep<'a> {
         self.prepare(network, limit).about_known(self.subject.step)
     }
 
@@ -60,7 +60,12 @@ impl Fingerprint {
     /// # Errors
     /// The step is of another stage; it differs and the method is the published one, which has no physical model; the
     /// device lacks the precision; or no step of that precision was timed.
-    pub fn about_step<'a>(&'a self, network: &'a Network, step: Step, limit: Option<Bytes>) -> Result<About<'a>> {
+    pub fn about_step<'a>(
+        &'a self,
+        network: &'a Network,
+        step: Step,
+        limit: Option<Bytes>,
+    ) -> Result<PreparedStep<'a>> {
         self.prepare(network, limit).about(step)
     }
 
@@ -99,10 +104,10 @@ impl Fingerprint {
     /// # Errors
     /// As [`Fingerprint::about_step`].
     pub fn check_step(&self, step: Step) -> Result<()> {
-        let Subject { step: own, quantity, .. } = &self.subject;
+        let FingerprintSubject { step: own, quantity, .. } = &self.subject;
         self.fitted.check_precision(&self.subject, step.precision)?;
         let (same, same_stage) = (*own == step, own.stage == step.stage);
-        if same || same_stage && self.recipe().method == Method::Hybrid {
+        if same || same_stage && self.recipe().method == FitMethod::Hybrid {
             return Ok(());
         }
         Err(Error::input(format!("this {quantity} fingerprint is of {own}, and says nothing of {step}"))
@@ -124,12 +129,12 @@ impl<'a> PreparedNetwork<'a> {
     ///
     /// # Errors
     /// As [`Fingerprint::about_step`].
-    pub fn about(&self, step: Step) -> Result<About<'a>> {
+    pub fn about(&self, step: Step) -> Result<PreparedStep<'a>> {
         self.fingerprint.check_step(step)?;
         Ok(self.about_known(step))
     }
 
-    fn about_known(&self, step: Step) -> About<'a> {
+    fn about_known(&self, step: Step) -> PreparedStep<'a> {
         let (mut extrapolation, mut reasons) = (self.extrapolation.clone(), self.reasons.clone());
         let own = self.fingerprint.subject.step;
         // Latency at another precision is either measured or refused, so only memory gets wider intervals here.
@@ -140,19 +145,19 @@ impl<'a> PreparedNetwork<'a> {
             reasons.extend((!is_prior).then_some(OutOfDistribution::Precision { asked, profiled }));
         }
         let predictor = (self.steps)(step, &extrapolation);
-        About { fingerprint: self.fingerprint, reasons, extrapolation, is_own_step: step == own, predictor }
+        PreparedStep { fingerprint: self.fingerprint, reasons, extrapolation, is_own_step: step == own, predictor }
     }
 }
 
-impl About<'_> {
+impl PreparedStep<'_> {
     /// The prediction for steps of `batch` samples; a step has at least one.
-    pub fn at(&self, batch: u64) -> Prediction {
+    pub fn predict(&self, batch: u64) -> Prediction {
         let batch = batch.max(1);
-        let value = self.predictor.at(batch);
+        let value = self.predictor.predict(batch);
         let of_batch = self.fingerprint.profiled.batch_out_of_distribution(batch);
         let reasons = self.reasons.iter().cloned().chain(of_batch);
         Prediction {
-            value: self.predicted(value),
+            value: self.to_value(value),
             interval: self.interval(batch, value),
             out_of_distribution: reasons.collect(),
         }
@@ -160,12 +165,12 @@ impl About<'_> {
 
     /// The errors of predictions for such a network, tested when the fingerprint was fitted. None where that was not
     /// tested, which includes all steps but the profiled one.
-    pub fn expected(&self) -> Option<Expected> {
+    pub fn expected_error(&self) -> Option<ExpectedError> {
         if !self.is_own_step {
             return None;
         }
         let Fingerprint { scores, left_out, .. } = self.fingerprint;
-        Expected::new(self.extrapolation.family.is_some(), *scores, left_out)
+        ExpectedError::new(self.extrapolation.family.is_some(), *scores, left_out)
     }
 
     /// The memory limit of a step; only memory fingerprints have one.
@@ -173,78 +178,82 @@ impl About<'_> {
         self.predictor.limit()
     }
 
-    /// The memory that a step of `batch` samples needs, of the kind that [`About::limit`] counts; all memory without
+    /// The memory that a step of `batch` samples needs, of the kind that [`PreparedStep::limit`] counts; all memory without
     /// a limit.
-    pub fn need(&self, batch: u64) -> Option<Predicted> {
-        self.predictor.need(batch.max(1)).map(|need| self.predicted(need))
+    pub fn needed_memory(&self, batch: u64) -> Option<PredictedValue> {
+        self.predictor.counted_need(batch.max(1)).map(|need| self.to_value(need))
     }
 
-    /// A lower bound of [`About::need`], and the verdict for a step that needs no more. None where the bound is not
+    /// A lower bound of [`PreparedStep::needed_memory`], and the verdict for a step that needs no more. None where the bound is not
     /// faster to find than the need itself.
-    pub fn at_least(&self, batch: u64) -> Option<(Predicted, Option<Verdict>)> {
-        let Least { need, verdict } = self.predictor.at_least(batch.max(1))?;
-        Some((self.predicted(need), verdict))
+    pub fn at_least(&self, batch: u64) -> Option<(PredictedValue, Option<FitVerdict>)> {
+        let LowerBound { need, verdict } = self.predictor.at_least(batch.max(1))?;
+        Some((self.to_value(need), verdict))
     }
 
     /// The memory that the allocator takes for the tensors alone of a step of `batch` samples; only from a
     /// simulation.
-    pub fn tensors(&self, batch: u64) -> Option<Predicted> {
-        self.predictor.tensors(batch.max(1)).map(|tensors| self.predicted(tensors))
+    pub fn tensors(&self, batch: u64) -> Option<PredictedValue> {
+        self.predictor.tensors(batch.max(1)).map(|tensors| self.to_value(tensors))
     }
 
-    /// The least and the most that [`About::tensors`] may be: they differ where the file of the network can be read in several ways.
-    pub fn tensors_between(&self, batch: u64) -> Option<[Predicted; 2]> {
-        Some(self.predictor.tensors_between(batch.max(1))?.map(|tensors| self.predicted(tensors)))
+    /// The least and the most that [`PreparedStep::tensors`] may be: they differ where the file of the network can be read in several ways.
+    pub fn tensors_between(&self, batch: u64) -> Option<[PredictedValue; 2]> {
+        Some(self.predictor.tensors_between(batch.max(1))?.map(|tensors| self.to_value(tensors)))
     }
 
     /// Whether a step of `batch` samples fits. Only memory fingerprints answer, if the limit is known or their
     /// profile has steps that did not fit.
-    pub fn verdict(&self, batch: u64) -> Option<Verdict> {
+    pub fn verdict(&self, batch: u64) -> Option<FitVerdict> {
         self.predictor.verdict(batch.max(1))
     }
 
-    /// The largest batch sizes that fit; given where [`About::verdict`] is.
+    /// The largest batch sizes that fit; given where [`PreparedStep::verdict`] is.
     pub fn max_batch(&self) -> Option<MaxBatch> {
         self.predictor.max_batch()
     }
 
     /// The tensors that are alive when a step of `batch` samples needs the most memory; only from a simulation.
-    pub fn alive(&self, batch: u64) -> Option<Alive> {
+    pub fn alive(&self, batch: u64) -> Option<TensorsAtPeak> {
         self.predictor.alive(batch.max(1))
     }
 
     /// The memory timeline of a step of `batch` samples, operation by operation; only from a simulation.
-    pub fn timeline(&self, batch: u64) -> Option<Timeline> {
+    pub fn timeline(&self, batch: u64) -> Option<MemoryTimeline> {
         self.predictor.timeline(batch.max(1))
     }
 
     /// The breakdown of the time of a step of `batch` samples; only from latency fingerprints of the hybrid method.
-    pub fn shares(&self, batch: u64) -> Option<Shares> {
+    pub fn shares(&self, batch: u64) -> Option<LatencyShares> {
         self.predictor.shares(batch.max(1))
     }
 
     /// The operations of a row of this network that the profile timed one by one, measured and predicted. None where
     /// the profile did not time them, or the fingerprint does not predict operations.
-    pub fn operations(&self, row: &Row) -> Vec<TimedOperation> {
+    pub fn operations(&self, row: &MeasuredRow) -> Vec<TimedOperation> {
         self.predictor.operations(row)
     }
 
     /// None for the published method, which has no intervals.
-    fn interval(&self, batch: u64, value: f64) -> Option<Interval> {
-        let Band { ends: [below, above], basis } = self.predictor.band(batch)?;
+    fn interval(&self, batch: u64, value: f64) -> Option<PredictionInterval> {
+        let IntervalBand { ends: [below, above], basis } = self.predictor.band(batch)?;
         let ignorance = self.extrapolation.ignorance;
         let [mut low, high] = [below - ignorance, above + ignorance].map(|end| value * end.exp());
-        let is_prior = basis == Basis::Prior;
+        let is_prior = basis == IntervalBasis::Prior;
         if let Some([tensors, _]) = self.predictor.tensors_between(batch).filter(|_| is_prior) {
             // The whole is never less than the tensors shown next to it.
             low = low.max(tensors.min(high));
         }
-        let [low, high] = [low, high].map(|end| self.predicted(end));
+        let [low, high] = [low, high].map(|end| self.to_value(end));
         // A prior rests on no step that was profiled.
-        Some(Interval { low, high, basis: if self.is_own_step || is_prior { basis } else { Basis::OtherStep } })
+        Some(PredictionInterval {
+            low,
+            high,
+            basis: if self.is_own_step || is_prior { basis } else { IntervalBasis::OtherStep },
+        })
     }
 
-    fn predicted(&self, value: f64) -> Predicted {
-        Predicted::new(self.fingerprint.subject.quantity, value)
+    fn to_value(&self, value: f64) -> PredictedValue {
+        PredictedValue::new(self.fingerprint.subject.quantity, value)
     }
 }

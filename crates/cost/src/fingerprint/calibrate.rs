@@ -1,6 +1,6 @@
 //! Calibration: a fingerprint with a few measured rows of a new network.
 
-use super::rows::{Attempt, Row};
+use super::rows::{FailedAttempt, MeasuredRow};
 use super::{Fingerprint, count};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_step::workload::Quantity;
@@ -21,13 +21,14 @@ impl Fingerprint {
     /// # Errors
     /// No rows, or more than [`MOST_ROWS`]; a row that contradicts the fingerprint tenfold; a step that cannot
     /// calibrate it; a method that stores no rows for a refit.
-    pub fn calibrate(&self, rows: &[Row], failed: &[Attempt]) -> Result<Fingerprint> {
+    pub fn calibrate(&self, rows: &[MeasuredRow], failed: &[FailedAttempt]) -> Result<Fingerprint> {
         self.check_count(rows.len() + failed.len())?;
         rows.iter().try_for_each(|row| self.fitted.check_teaches(&self.subject, row.record.workload.step))?;
         rows.iter().try_for_each(|row| self.check_plausible(row))?;
         failed.iter().try_for_each(|attempt| self.check_failed(attempt))?;
         // Rows at another precision describe the device, not the effects of their networks.
-        let own: Vec<Row> = rows.iter().filter(|row| row.record.workload.step == self.subject.step).cloned().collect();
+        let own: Vec<MeasuredRow> =
+            rows.iter().filter(|row| row.record.workload.step == self.subject.step).cloned().collect();
         let mut profiled = self.profiled.clone();
         profiled.calibrate(&own);
         let fitted_on = self.fitted_on.iter().cloned().chain(count(&own)).collect();
@@ -44,7 +45,7 @@ impl Fingerprint {
         }
     }
 
-    fn check_failed(&self, attempt: &Attempt) -> Result<()> {
+    fn check_failed(&self, attempt: &FailedAttempt) -> Result<()> {
         let batch = attempt.record.workload.batch;
         match self.about(&attempt.network).max_batch() {
             Some(most) if most.likely as f64 > CONTRADICTION * batch as f64 => {
@@ -57,7 +58,7 @@ impl Fingerprint {
         }
     }
 
-    fn check_plausible(&self, row: &Row) -> Result<()> {
+    fn check_plausible(&self, row: &MeasuredRow) -> Result<()> {
         let predicted = self.predict(&row.network, row.record.workload.batch);
         let ratio = row.measured / predicted.value();
         if (1.0 / CONTRADICTION..=CONTRADICTION).contains(&ratio) {

@@ -1,6 +1,6 @@
 //! Cross-validation of fits: the error on rows left out, and the width of intervals that follows from it.
 
-use crate::fingerprint::prediction::{Band, Basis};
+use crate::fingerprint::prediction::{IntervalBand, IntervalBasis};
 use perf4sight_base::stats::weighted_quantile;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ pub(in crate::fingerprint) const WIDEST: f64 = 14.0;
 /// The errors of predictions for data left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::fingerprint) struct Spread {
+pub(in crate::fingerprint) struct ErrorSpread {
     /// For networks that were not profiled: natural logarithm of the factor between a prediction and either end of
     /// its interval.
     width: f64,
@@ -73,7 +73,7 @@ pub(in crate::fingerprint) struct Spread {
 /// Natural logarithms of measured over predicted for one network, predicted by fits without these measurements.
 pub(in crate::fingerprint) type Residuals = Vec<f64>;
 
-impl Spread {
+impl ErrorSpread {
     /// From the residuals of each network; none where there is not a single one.
     ///
     /// Every network weighs the same, however many rows it has: hierarchical conformal prediction (Y. Lee, R. F. Barber, R. Willett,
@@ -87,7 +87,7 @@ impl Spread {
             residuals.iter().map(move |residual| (residual.abs(), weight))
         });
         let width = weighted_quantile(weighted.collect(), share)?;
-        Some(Spread { width, networks: known.len(), profiled: BTreeMap::new() })
+        Some(ErrorSpread { width, networks: known.len(), profiled: BTreeMap::new() })
     }
 
     /// Adds widths for further levels, from the residuals of fits without some levels, by architecture.
@@ -97,16 +97,16 @@ impl Spread {
     }
 
     /// Whether the widths of a file are possible for intervals: a factor of a million either way would be useless.
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         self.profiled.values().chain([&self.width]).all(|width| (0.0..=WIDEST).contains(width))
     }
 
     /// The intervals of a network, by the architecture whose level it is, if any.
-    pub fn band(&self, family: Option<&str>) -> Band {
+    pub fn band(&self, family: Option<&str>) -> IntervalBand {
         match family.and_then(|family| self.profiled.get(family)) {
-            Some(&width) => Band::even(width, Basis::Levels),
-            None if self.networks >= NETWORKS => Band::even(self.width, Basis::Conformal),
-            None => Band::even(self.width, Basis::Estimated),
+            Some(&width) => IntervalBand::even(width, IntervalBasis::Levels),
+            None if self.networks >= NETWORKS => IntervalBand::even(self.width, IntervalBasis::Conformal),
+            None => IntervalBand::even(self.width, IntervalBasis::Estimated),
         }
     }
 }
@@ -144,21 +144,21 @@ mod tests {
         // Nine networks are exact and one is off: 1.1 x 0.9 = 99 % must be inside, so its ten thousand rows count.
         let mut networks = vec![vec![0.0]; 9];
         networks.push(vec![-0.5; 10_000]);
-        let spread = Spread::new(&networks).unwrap();
-        assert_eq!(spread.band(None), Band::even(0.5, Basis::Conformal));
+        let spread = ErrorSpread::new(&networks).unwrap();
+        assert_eq!(spread.band(None), IntervalBand::even(0.5, IntervalBasis::Conformal));
         // With five networks 90 % need the fifth, too.
-        let few = Spread::new(&networks[5..]).unwrap();
-        assert_eq!(few.band(None), Band::even(0.5, Basis::Estimated));
-        assert!(Spread::new(&[vec![]]).is_none());
+        let few = ErrorSpread::new(&networks[5..]).unwrap();
+        assert_eq!(few.band(None), IntervalBand::even(0.5, IntervalBasis::Estimated));
+        assert!(ErrorSpread::new(&[vec![]]).is_none());
     }
 
     #[test]
     fn levels_of_a_profiled_network_have_intervals_of_their_own() {
         let residuals: Residuals = (1..=100).map(|one| 0.001 * f64::from(one)).collect();
         let levels = [("known".to_owned(), residuals.clone()), ("hardly".to_owned(), residuals[..19].to_vec())];
-        let spread = Spread::new(&[vec![0.5]]).unwrap().with_levels(levels.into());
+        let spread = ErrorSpread::new(&[vec![0.5]]).unwrap().with_levels(levels.into());
         // 0.9 x 101 / 100 of a hundred: the 91st.
-        assert_eq!(spread.band(Some("known")), Band::even(0.091, Basis::Levels));
+        assert_eq!(spread.band(Some("known")), IntervalBand::even(0.091, IntervalBasis::Levels));
         assert_eq!(spread.band(Some("hardly")), spread.band(None));
     }
 }

@@ -1,26 +1,26 @@
 //! The fitted models: one for each pair of method and quantity, and the only place that distinguishes them.
 
-use super::Subject;
+use super::FingerprintSubject;
 use super::distribution::Extrapolation;
 use super::latency::LatencyModel;
 use super::memory::MemoryModel;
-use super::prediction::Steps;
+use super::prediction::StepPredictors;
 use super::published::PublishedModel;
-use super::recipe::{Method, Recipe};
-use super::rows::{Attempt, Observations, Row};
+use super::recipe::{FitMethod, FitRecipe};
+use super::rows::{FailedAttempt, MeasuredRow, Observations};
 use crate::records::Variant;
 use crate::trees::PUBLISHED_TREES;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::Bytes;
 use perf4sight_network::Network;
-use perf4sight_platform::{Memory, Platform};
+use perf4sight_platform::{Platform, TensorMemory};
 use perf4sight_step::workload::{Precision, Quantity, Step};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Stored", into = "Stored")]
-pub(super) enum Fitted {
+#[serde(from = "StoredModel", into = "StoredModel")]
+pub(super) enum FittedModel {
     /// The published method, of either quantity.
     Published(PublishedModel),
     /// The hybrid method's latency.
@@ -29,35 +29,42 @@ pub(super) enum Fitted {
     Memory(Box<MemoryModel>),
 }
 
-impl Fitted {
-    pub(super) fn fit(subject: &Subject, recipe: Recipe, observations: &Observations) -> Result<Self> {
+impl FittedModel {
+    pub(super) fn fit(subject: &FingerprintSubject, recipe: FitRecipe, observations: &Observations) -> Result<Self> {
         let (step, seed) = (subject.step, recipe.seed);
         match (recipe.method, subject.quantity) {
-            (Method::Perf4sight, _) => PublishedModel::fit(step, recipe, observations.rows).map(Fitted::Published),
-            (Method::Hybrid, Quantity::Latency) => {
-                Ok(Fitted::Latency(Box::new(LatencyModel::fit(step, seed, observations)?)))
+            (FitMethod::Perf4sight, _) => {
+                PublishedModel::fit(step, recipe, observations.rows).map(FittedModel::Published)
             }
-            (Method::Hybrid, Quantity::Memory) => {
-                Ok(Fitted::Memory(Box::new(MemoryModel::fit(step, seed, observations)?)))
+            (FitMethod::Hybrid, Quantity::Latency) => {
+                Ok(FittedModel::Latency(Box::new(LatencyModel::fit(step, seed, observations)?)))
+            }
+            (FitMethod::Hybrid, Quantity::Memory) => {
+                Ok(FittedModel::Memory(Box::new(MemoryModel::fit(step, seed, observations)?)))
             }
         }
     }
 
     /// The prior of a device, before any measurement on it; always of the hybrid method.
-    pub(super) fn before(quantity: Quantity, platform: &Platform) -> Self {
+    pub(super) fn prior(quantity: Quantity, platform: &Platform) -> Self {
         match quantity {
-            Quantity::Latency => Fitted::Latency(Box::new(LatencyModel::before(platform))),
-            Quantity::Memory => Fitted::Memory(Box::new(MemoryModel::before(platform))),
+            Quantity::Latency => FittedModel::Latency(Box::new(LatencyModel::prior(platform))),
+            Quantity::Memory => FittedModel::Memory(Box::new(MemoryModel::prior(platform))),
         }
     }
 
-    pub(super) fn calibrate(&self, subject: &Subject, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
+    pub(super) fn calibrate(
+        &self,
+        subject: &FingerprintSubject,
+        rows: &[MeasuredRow],
+        failed: &[FailedAttempt],
+    ) -> Result<Self> {
         let step = subject.step;
         match self {
-            Fitted::Published(_) => Err(Error::input("the published method keeps no rows to refit with")
+            FittedModel::Published(_) => Err(Error::input("the published method keeps no rows to refit with")
                 .help("fit a fingerprint with method = hybrid")),
-            Fitted::Latency(latency) => Ok(Fitted::Latency(Box::new(latency.calibrate(step, rows)))),
-            Fitted::Memory(memory) => Ok(Fitted::Memory(Box::new(memory.calibrate(step, rows, failed)?))),
+            FittedModel::Latency(latency) => Ok(FittedModel::Latency(Box::new(latency.calibrate(step, rows)))),
+            FittedModel::Memory(memory) => Ok(FittedModel::Memory(Box::new(memory.calibrate(step, rows, failed)?))),
         }
     }
 
@@ -65,27 +72,27 @@ impl Fitted {
     /// must fit into `limit`, or into the memory of the profiled device.
     pub(super) fn steps<'a>(
         &'a self,
-        subject: &'a Subject,
+        subject: &'a FingerprintSubject,
         network: &'a Network,
         extrapolation: &Extrapolation,
         limit: Option<Bytes>,
-    ) -> Steps<'a> {
+    ) -> StepPredictors<'a> {
         match self {
             // The published method predicts the profiled step only.
-            Fitted::Published(published) => Box::new(move |_, _| Box::new(published.about(subject, network))),
-            Fitted::Latency(latency) => latency.steps(subject.step, network, extrapolation),
-            Fitted::Memory(memory) => {
+            FittedModel::Published(published) => Box::new(move |_, _| Box::new(published.about(subject, network))),
+            FittedModel::Latency(latency) => latency.steps(subject.step, network, extrapolation),
+            FittedModel::Memory(memory) => {
                 let prepared = memory.prepare(network);
-                Box::new(move |step, extrapolation| Box::new(prepared.about(step, extrapolation).within(limit)))
+                Box::new(move |step, extrapolation| Box::new(prepared.about(step, extrapolation).with_limit(limit)))
             }
         }
     }
 
     /// Refuses a step at another precision than the subject's where the model cannot predict it: the device does not
     /// support the precision, or no measurement gives its speed. The prior of latency is for single precision.
-    pub(super) fn check_precision(&self, subject: &Subject, asked: Precision) -> Result<()> {
+    pub(super) fn check_precision(&self, subject: &FingerprintSubject, asked: Precision) -> Result<()> {
         self.check_device(asked)?;
-        let Fitted::Latency(latency) = self else { return Ok(()) };
+        let FittedModel::Latency(latency) = self else { return Ok(()) };
         let known = if latency.is_belief() { Precision::Fp32 } else { subject.step.precision };
         if asked == known || latency.knows(asked) {
             return Ok(());
@@ -108,49 +115,49 @@ impl Fitted {
     /// Refuses a precision that the device does not support; the published method does not depend on devices.
     pub(super) fn check_device(&self, asked: Precision) -> Result<()> {
         match self {
-            Fitted::Published(_) => Ok(()),
-            Fitted::Latency(latency) => latency.platform().check_precision(asked),
-            Fitted::Memory(memory) => memory.platform().check_precision(asked),
+            FittedModel::Published(_) => Ok(()),
+            FittedModel::Latency(latency) => latency.platform().check_precision(asked),
+            FittedModel::Memory(memory) => memory.platform().check_precision(asked),
         }
     }
 
     /// Whether tensors live in a processor's memory, for a model of memory.
     pub(super) fn is_on_processor(&self) -> bool {
         match self {
-            Fitted::Published(_) | Fitted::Latency(_) => false,
-            Fitted::Memory(memory) => memory.platform().memory == Memory::Host,
+            FittedModel::Published(_) | FittedModel::Latency(_) => false,
+            FittedModel::Memory(memory) => memory.platform().memory == TensorMemory::Host,
         }
     }
 
     /// Total memory of the profiled device, for a model of memory whose rows have it.
     pub(super) fn capacity(&self) -> Option<Bytes> {
         match self {
-            Fitted::Published(_) | Fitted::Latency(_) => None,
-            Fitted::Memory(memory) => memory.capacity(),
+            FittedModel::Published(_) | FittedModel::Latency(_) => None,
+            FittedModel::Memory(memory) => memory.capacity(),
         }
     }
 
     /// Memory that the system of a board keeps, for a model of a board's memory.
     pub(super) fn kept_by_system(&self) -> Option<Bytes> {
         match self {
-            Fitted::Published(_) | Fitted::Latency(_) => None,
-            Fitted::Memory(memory) => memory.platform().system.map(Bytes),
+            FittedModel::Published(_) | FittedModel::Latency(_) => None,
+            FittedModel::Memory(memory) => memory.platform().system.map(Bytes),
         }
     }
 
     /// Threads that compute, for a model of a processor's memory.
     pub(super) fn threads(&self) -> Option<u64> {
         match self {
-            Fitted::Published(_) | Fitted::Latency(_) => None,
-            Fitted::Memory(memory) => memory.platform().threads(),
+            FittedModel::Published(_) | FittedModel::Latency(_) => None,
+            FittedModel::Memory(memory) => memory.platform().threads(),
         }
     }
 
     /// Refuses rows of a step that cannot calibrate this model. Accepted are rows of its own step and, for latency
     /// fitted at single precision, rows of the same step at another precision.
-    pub(super) fn check_teaches(&self, subject: &Subject, step: Step) -> Result<()> {
+    pub(super) fn check_teaches(&self, subject: &FingerprintSubject, step: Step) -> Result<()> {
         let own = subject.step;
-        let is_taught = matches!(self, Fitted::Latency(latency) if !latency.is_belief());
+        let is_taught = matches!(self, FittedModel::Latency(latency) if !latency.is_belief());
         let narrows = own.precision == Precision::Fp32 && Step { precision: own.precision, ..step } == own;
         if step == own || is_taught && narrows {
             return Ok(());
@@ -160,22 +167,22 @@ impl Fitted {
             .help("profile such steps and fit a fingerprint of their own"))
     }
 
-    pub(super) fn recipe(&self, seed: u64) -> Recipe {
+    pub(super) fn recipe(&self, seed: u64) -> FitRecipe {
         let (method, trees) = match self {
-            Fitted::Published(published) => (Method::Perf4sight, published.trees()),
-            Fitted::Latency(_) | Fitted::Memory(_) => (Method::Hybrid, PUBLISHED_TREES),
+            FittedModel::Published(published) => (FitMethod::Perf4sight, published.trees()),
+            FittedModel::Latency(_) | FittedModel::Memory(_) => (FitMethod::Hybrid, PUBLISHED_TREES),
         };
-        Recipe { method, seed, trees }
+        FitRecipe { method, seed, trees }
     }
 
     /// Refuses a model with other features than this program computes, of another quantity than the file states, or
     /// with values that no fit gives.
-    pub(super) fn check(&self, subject: &Subject) -> Result<()> {
+    pub(super) fn check(&self, subject: &FingerprintSubject) -> Result<()> {
         match (self, subject.quantity) {
-            (Fitted::Published(published), _) => published.check(subject.step),
-            (Fitted::Latency(latency), Quantity::Latency) => latency.check(),
-            (Fitted::Memory(memory), Quantity::Memory) => memory.check(),
-            (Fitted::Latency(_), Quantity::Memory) | (Fitted::Memory(_), Quantity::Latency) => {
+            (FittedModel::Published(published), _) => published.check(subject.step),
+            (FittedModel::Latency(latency), Quantity::Latency) => latency.check(),
+            (FittedModel::Memory(memory), Quantity::Memory) => memory.check(),
+            (FittedModel::Latency(_), Quantity::Memory) | (FittedModel::Memory(_), Quantity::Latency) => {
                 Err(Error::input("the model of this fingerprint is of another quantity than its subject"))
             }
         }
@@ -208,34 +215,34 @@ pub fn left_out_error<G: Ord + Send + Sync>(
 /// A fitted model as stored in a file: by the name of its method, and for the hybrid method also of its quantity.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Stored {
+enum StoredModel {
     Perf4sight(PublishedModel),
-    Hybrid(Hybrid),
+    Hybrid(HybridModel),
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Hybrid {
+enum HybridModel {
     Latency(Box<LatencyModel>),
     Memory(Box<MemoryModel>),
 }
 
-impl From<Fitted> for Stored {
-    fn from(fitted: Fitted) -> Self {
+impl From<FittedModel> for StoredModel {
+    fn from(fitted: FittedModel) -> Self {
         match fitted {
-            Fitted::Published(published) => Stored::Perf4sight(published),
-            Fitted::Latency(latency) => Stored::Hybrid(Hybrid::Latency(latency)),
-            Fitted::Memory(memory) => Stored::Hybrid(Hybrid::Memory(memory)),
+            FittedModel::Published(published) => StoredModel::Perf4sight(published),
+            FittedModel::Latency(latency) => StoredModel::Hybrid(HybridModel::Latency(latency)),
+            FittedModel::Memory(memory) => StoredModel::Hybrid(HybridModel::Memory(memory)),
         }
     }
 }
 
-impl From<Stored> for Fitted {
-    fn from(stored: Stored) -> Self {
+impl From<StoredModel> for FittedModel {
+    fn from(stored: StoredModel) -> Self {
         match stored {
-            Stored::Perf4sight(published) => Fitted::Published(published),
-            Stored::Hybrid(Hybrid::Latency(latency)) => Fitted::Latency(latency),
-            Stored::Hybrid(Hybrid::Memory(memory)) => Fitted::Memory(memory),
+            StoredModel::Perf4sight(published) => FittedModel::Published(published),
+            StoredModel::Hybrid(HybridModel::Latency(latency)) => FittedModel::Latency(latency),
+            StoredModel::Hybrid(HybridModel::Memory(memory)) => FittedModel::Memory(memory),
         }
     }
 }

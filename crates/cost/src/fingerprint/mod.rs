@@ -1,8 +1,8 @@
 //! The fitted performance model of one device, stage and quantity.
 //!
-//! A [`Selection`] specifies the rows of a profile; [`Gathered`] are those rows with their networks, and a list of
+//! A [`RowSelection`] specifies the rows of a profile; [`GatheredRows`] are those rows with their networks, and a list of
 //! the rows left out; with the facts of the device they are [`Observations`]; [`Fingerprint::fit`] fits them by a
-//! [`Recipe`]; [`Fingerprint::about`] predicts any network.
+//! [`FitRecipe`]; [`Fingerprint::about`] predicts any network.
 
 mod about;
 mod calibrate;
@@ -19,25 +19,28 @@ mod published;
 mod recipe;
 mod rows;
 
-pub use about::{About, PreparedNetwork};
+pub use about::{PreparedNetwork, PreparedStep};
 pub use calibrate::MOST_ROWS;
-pub use distribution::{LEAST_COVERAGE, OutOfDistribution, check_understood, taught};
-pub use files::{Fingerprints, file_name};
+pub use distribution::{LEAST_COVERAGE, OutOfDistribution, calibration_kinds, check_understood};
+pub use files::{DeviceFingerprints, file_name};
 pub use fitted::left_out_error;
-pub use memory::{Boundary, Likelier, Tried, likelier};
+pub use memory::{LikelierPlatform, MemoryBoundary, TriedStep, likelier_platform};
 pub use prediction::{
-    Basis, Call, Counts, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Share, Shares,
-    TimedOperation, Verdict,
+    CountedMemory, ExpectedError, FitDecision, FitVerdict, IntervalBasis, LatencyShare, LatencyShares, MaxBatch,
+    MemoryLimit, PredictedValue, Prediction, PredictionInterval, TimedOperation,
 };
-pub use recipe::{Method, Recipe};
-pub use rows::{Attempt, Gathered, Levels, MOST_FITTED, Networks, Observations, Row, Selection, gather};
+pub use recipe::{FitMethod, FitRecipe};
+pub use rows::{
+    FailedAttempt, GatheredRows, LevelSelection, MOST_FITTED, MeasuredRow, NetworkFolder, Observations, RowSelection,
+    gather,
+};
 
 use crate::records::Variant;
-use distribution::Profiled;
-use fitted::Fitted;
+use distribution::ProfiledNetworks;
+use fitted::FittedModel;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::stats::Scores;
-use perf4sight_machine::Setting;
+use perf4sight_base::stats::ErrorScores;
+use perf4sight_machine::MachineProperties;
 use perf4sight_step::workload::{Quantity, Step};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -50,7 +53,7 @@ const FORMAT: u32 = 3;
 
 /// What a fingerprint predicts, and of which device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Subject {
+pub struct FingerprintSubject {
     /// The value of the key `device_name`.
     pub device: String,
     /// The data set whose shapes the networks have.
@@ -64,7 +67,7 @@ pub struct Subject {
 
 /// A variant that a fingerprint was fitted on, with the number of its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FittedOn {
+pub struct FittedVariant {
     /// The network at its level.
     #[serde(flatten)]
     pub variant: Variant,
@@ -76,7 +79,7 @@ pub struct FittedOn {
 
 /// Everything that differs between equal fits.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Provenance {
+pub struct FitProvenance {
     /// When it was fitted, in RFC 3339.
     pub date: String,
     /// Seconds the fit took.
@@ -88,23 +91,23 @@ pub struct Provenance {
 #[serde(deny_unknown_fields)]
 pub struct Fingerprint {
     format: u32,
-    subject: Subject,
-    fitted_on: Vec<FittedOn>,
+    subject: FingerprintSubject,
+    fitted_on: Vec<FittedVariant>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    taught_by: Vec<FittedOn>,
+    taught_by: Vec<FittedVariant>,
     seed: u64,
     /// Scores on rows it was not fitted on, at the time of the fit; none where there were no such rows.
-    pub scores: Option<Scores>,
+    pub scores: Option<ErrorScores>,
     /// Mean absolute percentage errors of fits without a network, for that network; empty where networks were too few
     /// to leave one out.
     pub left_out: BTreeMap<String, f64>,
     /// The settings of the profiles it was fitted on, where they contain them.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<MachineProperties>,
     software: BTreeMap<String, String>,
-    profiled: Profiled,
-    fitted: Fitted,
+    profiled: ProfiledNetworks,
+    fitted: FittedModel,
     /// Everything that differs between equal fits.
-    pub provenance: Provenance,
+    pub provenance: FitProvenance,
 }
 
 impl Fingerprint {
@@ -112,14 +115,14 @@ impl Fingerprint {
     ///
     /// # Errors
     /// Fewer than [`FEWEST_ROWS`] rows.
-    pub fn fit(subject: Subject, recipe: Recipe, observations: &Observations) -> Result<Self> {
+    pub fn fit(subject: FingerprintSubject, recipe: FitRecipe, observations: &Observations) -> Result<Self> {
         let rows = observations.rows;
         if rows.len() < FEWEST_ROWS {
             return Err(too_few(&subject, rows.len()));
         }
-        let fitted = Fitted::fit(&subject, recipe, observations)?;
+        let fitted = FittedModel::fit(&subject, recipe, observations)?;
         Ok(Fingerprint {
-            profiled: Profiled::new(observations),
+            profiled: ProfiledNetworks::new(observations),
             fitted_on: count(rows),
             taught_by: count(observations.taught),
             seed: recipe.seed,
@@ -127,7 +130,7 @@ impl Fingerprint {
         })
     }
 
-    fn without_rows(subject: Subject, fitted: Fitted) -> Self {
+    fn without_rows(subject: FingerprintSubject, fitted: FittedModel) -> Self {
         Fingerprint {
             format: FORMAT,
             subject,
@@ -138,29 +141,29 @@ impl Fingerprint {
             left_out: BTreeMap::new(),
             settings: Vec::new(),
             software: BTreeMap::from([("perf4sight".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
-            profiled: Profiled::default(),
+            profiled: ProfiledNetworks::default(),
             fitted,
-            provenance: Provenance::default(),
+            provenance: FitProvenance::default(),
         }
     }
 
     /// The predicted quantity, and its device, dataset and step.
-    pub fn subject(&self) -> &Subject {
+    pub fn subject(&self) -> &FingerprintSubject {
         &self.subject
     }
 
     /// Method, seed and number of trees that give the same fit again.
-    pub fn recipe(&self) -> Recipe {
+    pub fn recipe(&self) -> FitRecipe {
         self.fitted.recipe(self.seed)
     }
 
     /// The variants it was fitted on, by network, level and repeat.
-    pub fn fitted_on(&self) -> &[FittedOn] {
+    pub fn fitted_on(&self) -> &[FittedVariant] {
         &self.fitted_on
     }
 
     /// The calibration networks it was fitted on, with their rows: not the user's, and never scored.
-    pub fn taught_by(&self) -> &[FittedOn] {
+    pub fn taught_by(&self) -> &[FittedVariant] {
         &self.taught_by
     }
 
@@ -170,7 +173,7 @@ impl Fingerprint {
     }
 
     /// Whether it was fitted on these rows; compares variants and their numbers of rows.
-    pub fn was_fitted_on(&self, gathered: &Gathered) -> bool {
+    pub fn was_fitted_on(&self, gathered: &GatheredRows) -> bool {
         count(&gathered.rows) == self.fitted_on && count(&gathered.taught) == self.taught_by
     }
 
@@ -180,12 +183,12 @@ impl Fingerprint {
     }
 }
 
-fn count(rows: &[Row]) -> Vec<FittedOn> {
+fn count(rows: &[MeasuredRow]) -> Vec<FittedVariant> {
     let mut batches: BTreeMap<&Variant, Vec<u64>> = BTreeMap::new();
     for row in rows {
         batches.entry(&row.record.variant).or_default().push(row.record.workload.batch);
     }
-    let counted = batches.into_iter().map(|(variant, batches)| FittedOn {
+    let counted = batches.into_iter().map(|(variant, batches)| FittedVariant {
         variant: variant.clone(),
         rows: batches.len(),
         largest_batch: batches.into_iter().max().unwrap_or_default(),
@@ -193,8 +196,8 @@ fn count(rows: &[Row]) -> Vec<FittedOn> {
     counted.collect()
 }
 
-fn too_few(subject: &Subject, rows: usize) -> Error {
-    let Subject { device, step, quantity, .. } = subject;
+fn too_few(subject: &FingerprintSubject, rows: usize) -> Error {
+    let FingerprintSubject { device, step, quantity, .. } = subject;
     Error::input(format!("{rows} {step} {quantity} rows of {device} that passed are too few to fit on"))
         .expected(format!("at least {FEWEST_ROWS} rows"))
         .help("profile more batch sizes, levels or networks, or list more of them in train_nets and train_logs")

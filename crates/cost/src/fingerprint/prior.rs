@@ -1,7 +1,7 @@
 //! The fingerprint of a device that was not measured: the prior of its platform.
 
-use super::fitted::Fitted;
-use super::{Fingerprint, Subject};
+use super::fitted::FittedModel;
+use super::{Fingerprint, FingerprintSubject};
 use perf4sight_base::units::Bytes;
 use perf4sight_platform::Platform;
 
@@ -10,22 +10,22 @@ impl Fingerprint {
     /// memory of the process besides them and all latency are priors with wide intervals.
     ///
     /// ```
-    /// use perf4sight_cost::fingerprint::{Basis, Fingerprint, Subject};
+    /// use perf4sight_cost::fingerprint::{IntervalBasis, Fingerprint, FingerprintSubject};
     /// use perf4sight_network::zoo::{Dataset, build};
     /// use perf4sight_platform::Platform;
     /// use perf4sight_step::workload::{Quantity, Stage, Step};
     ///
     /// let (device, dataset) = ("orin".to_owned(), "imagenet".to_owned());
-    /// let subject = Subject { device, dataset, step: Step::published(Stage::Training), quantity: Quantity::Memory };
-    /// let orin = Fingerprint::before(subject, &Platform::named("orin")?);
+    /// let subject = FingerprintSubject { device, dataset, step: Step::published(Stage::Training), quantity: Quantity::Memory };
+    /// let orin = Fingerprint::prior(subject, &Platform::for_name("orin")?);
     /// let network = build("resnet18", Dataset::Imagenet)?;
-    /// let interval = orin.about(&network).at(16).interval.unwrap();
-    /// assert_eq!(interval.basis, Basis::Prior);
+    /// let interval = orin.about(&network).predict(16).interval.unwrap();
+    /// assert_eq!(interval.basis, IntervalBasis::Prior);
     /// assert!(interval.high.value() > interval.low.value() + 500.0);
     /// # Ok::<(), perf4sight_base::error::Error>(())
     /// ```
-    pub fn before(subject: Subject, platform: &Platform) -> Self {
-        let fitted = Fitted::before(subject.quantity, platform);
+    pub fn prior(subject: FingerprintSubject, platform: &Platform) -> Self {
+        let fitted = FittedModel::prior(subject.quantity, platform);
         Self::without_rows(subject, fitted)
     }
 
@@ -63,28 +63,29 @@ mod tests {
         for name in Platform::names() {
             for (stage, batch) in [(Stage::Inference, 64), (Stage::Training, 1)] {
                 let (device, dataset) = (name.to_owned(), "imagenet".to_owned());
-                let subject = Subject { device, dataset, step: Step::published(stage), quantity: Quantity::Memory };
-                let memory = Fingerprint::before(subject, &Platform::named(name).unwrap());
+                let subject =
+                    FingerprintSubject { device, dataset, step: Step::published(stage), quantity: Quantity::Memory };
+                let memory = Fingerprint::prior(subject, &Platform::for_name(name).unwrap());
                 let about = memory.about(&network);
                 let tensors = about.tensors(batch).unwrap().value();
                 let parts = about.alive(batch).unwrap().total().mib();
                 assert!((tensors - parts).abs() < 0.05, "{name}, {stage}: {tensors} MiB, of which {parts}");
-                assert!(about.at(batch).interval.unwrap().low.value() >= tensors, "{name}, {stage}");
+                assert!(about.predict(batch).interval.unwrap().low.value() >= tensors, "{name}, {stage}");
             }
         }
     }
 
     #[test]
     fn memory_is_as_uncertain_whichever_precision_was_asked_about_first() {
-        let platform = Platform::named("orin").unwrap();
+        let platform = Platform::for_name("orin").unwrap();
         let network = build("squeezenet", Dataset::Imagenet).unwrap();
         let narrow = Step { precision: Precision::Bf16, ..Step::published(Stage::Training) };
         let [from_single, from_mixed, as_asked] = [Precision::Fp32, Precision::AmpBf16, Precision::Bf16].map(|first| {
             let step = Step { precision: first, ..narrow };
             let (device, dataset) = ("orin".to_owned(), "imagenet".to_owned());
-            let subject = Subject { device, dataset, step, quantity: Quantity::Memory };
+            let subject = FingerprintSubject { device, dataset, step, quantity: Quantity::Memory };
             let interval =
-                Fingerprint::before(subject, &platform).about_step(&network, narrow, None).unwrap().at(8).interval;
+                Fingerprint::prior(subject, &platform).about_step(&network, narrow, None).unwrap().predict(8).interval;
             interval.map(|interval| [interval.low.value(), interval.high.value()]).unwrap()
         });
         assert_eq!((from_single, from_mixed), (as_asked, as_asked));
@@ -98,12 +99,12 @@ mod tests {
         let low = Step { precision: Precision::Bf16, ..Step::published(Stage::Training) };
         for (name, may_differ) in [("cpu", true), ("cuda", false)] {
             let (device, dataset) = (name.to_owned(), "imagenet".to_owned());
-            let subject = Subject { device, dataset, step: low, quantity: Quantity::Memory };
-            let memory = Fingerprint::before(subject, &Platform::named(name).unwrap());
+            let subject = FingerprintSubject { device, dataset, step: low, quantity: Quantity::Memory };
+            let memory = Fingerprint::prior(subject, &Platform::for_name(name).unwrap());
             assert_eq!(memory.may_have_other_kernels(low), may_differ);
             assert!(!memory.may_have_other_kernels(Step::published(Stage::Training)));
             let about = memory.about_step(&network, low, None).unwrap();
-            let high = about.at(64).interval.unwrap().high.value();
+            let high = about.predict(64).interval.unwrap().high.value();
             assert!(!may_differ || high >= more * about.tensors(64).unwrap().value(), "{name}: {high}");
         }
     }

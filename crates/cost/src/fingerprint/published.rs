@@ -1,10 +1,10 @@
 //! The published method: extremely randomised trees on the published features, fitted on the raw value.
 
-use super::Subject;
+use super::FingerprintSubject;
 use super::prediction::Predictor;
-use super::recipe::Recipe;
-use super::rows::Row;
-use crate::features::{Schema, features, names};
+use super::recipe::FitRecipe;
+use super::rows::MeasuredRow;
+use crate::features::{FeatureSchema, features, names};
 use crate::trees::{ExtraTrees, Forest};
 use linfa::dataset::Dataset;
 use linfa::traits::Fit;
@@ -17,24 +17,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PublishedModel {
-    features: Schema,
+    features: FeatureSchema,
     forest: Forest,
 }
 
 impl PublishedModel {
     /// Repeated rows stay repeated, as published: each weighs as often as it was measured.
-    pub(super) fn fit(step: Step, recipe: Recipe, rows: &[Row]) -> Result<Self> {
+    pub(super) fn fit(step: Step, recipe: FitRecipe, rows: &[MeasuredRow]) -> Result<Self> {
         let mut matrix = Array2::zeros((rows.len(), names(step.stage).len()));
         for (mut line, row) in matrix.rows_mut().into_iter().zip(rows) {
             line.assign(&Array1::from(features(&row.network, row.record.workload)));
         }
         let values: Array1<f64> = rows.iter().map(|row| row.measured).collect();
         let forest = ExtraTrees::params(recipe.seed).trees(recipe.trees).fit(&Dataset::new(matrix, values))?;
-        Ok(PublishedModel { features: Schema::of(step.stage), forest })
+        Ok(PublishedModel { features: FeatureSchema::for_stage(step.stage), forest })
     }
 
-    pub(super) fn about<'a>(&'a self, subject: &Subject, network: &'a Network) -> Prepared<'a> {
-        Prepared { forest: &self.forest, network, step: subject.step, quantity: subject.quantity }
+    pub(super) fn about<'a>(&'a self, subject: &FingerprintSubject, network: &'a Network) -> PreparedForest<'a> {
+        PreparedForest { forest: &self.forest, network, step: subject.step, quantity: subject.quantity }
     }
 
     pub(super) fn trees(&self) -> usize {
@@ -42,7 +42,7 @@ impl PublishedModel {
     }
 
     pub(super) fn check(&self, step: Step) -> Result<()> {
-        let (stored, ours) = (&self.features, Schema::of(step.stage));
+        let (stored, ours) = (&self.features, FeatureSchema::for_stage(step.stage));
         let (width, expected) = (self.forest.features(), names(step.stage).len());
         if (stored, width) == (&ours, expected) {
             return Ok(());
@@ -53,19 +53,19 @@ impl PublishedModel {
 }
 
 /// One network, ready for predictions; the method has no intervals and verdicts.
-pub(super) struct Prepared<'a> {
+pub(super) struct PreparedForest<'a> {
     forest: &'a Forest,
     network: &'a Network,
     step: Step,
     quantity: Quantity,
 }
 
-impl Predictor for Prepared<'_> {
-    fn at(&self, batch: u64) -> f64 {
+impl Predictor for PreparedForest<'_> {
+    fn predict(&self, batch: u64) -> f64 {
         self.forest.predict_row(&features(self.network, Workload { step: self.step, batch }))
     }
 
-    fn need(&self, batch: u64) -> Option<f64> {
-        (self.quantity == Quantity::Memory).then(|| self.at(batch))
+    fn counted_need(&self, batch: u64) -> Option<f64> {
+        (self.quantity == Quantity::Memory).then(|| self.predict(batch))
     }
 }

@@ -1,8 +1,8 @@
 //! The decision of a plan after every row.
 
-use super::ledger::Ledger;
+use super::ledger::MeasurementLedger;
 use super::sweep::Configuration;
-use crate::records::Learned;
+use crate::records::ErrorEstimate;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Milliseconds;
 use std::fmt;
@@ -14,25 +14,25 @@ pub trait Plan {
     ///
     /// # Errors
     /// The reason why the plan cannot continue.
-    fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Decision>;
+    fn next(&mut self, ledger: &MeasurementLedger, seconds: f64) -> Result<PlanDecision>;
 
     /// How fast to measure; none: at the device's own pace.
-    fn pace(&self, _ledger: &Ledger, _seconds: f64) -> Option<Pace> {
+    fn pace(&self, _ledger: &MeasurementLedger, _seconds: f64) -> Option<MeasurementPace> {
         None
     }
 
     /// An upper bound on the number of remaining measurements.
-    fn left(&self, ledger: &Ledger) -> usize;
+    fn remaining(&self, ledger: &MeasurementLedger) -> usize;
 
     /// The estimated errors of fits on the rows, oldest first; empty if the plan uses no estimates.
-    fn learned(&self) -> &[Learned] {
+    fn error_estimates(&self) -> &[ErrorEstimate] {
         &[]
     }
 }
 
 /// The pace of measurements that the remaining time allows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pace {
+pub struct MeasurementPace {
     /// How often each row is measured.
     pub repetitions: u32,
     /// Seconds for each remaining measurement, and for all of them; none if time is not limited.
@@ -45,7 +45,7 @@ pub struct Pace {
 
 /// The next action that a plan chooses.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Decision {
+pub enum PlanDecision {
     /// Run this configuration.
     Measure(Configuration),
     /// Measure the time of a row again.
@@ -60,12 +60,12 @@ pub enum Decision {
     /// There is nothing to do until a running measurement has ended.
     Wait,
     /// There is nothing more to do.
-    Stop(Ending),
+    Stop(PlanEnding),
 }
 
 /// The reason why a profile is finished.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Ending {
+pub enum PlanEnding {
     /// Every configuration has its rows, does not fit or failed.
     Complete,
     /// No time is left.
@@ -89,15 +89,17 @@ pub enum Ending {
     },
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for PlanEnding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Ending::Complete => write!(f, "everything is measured that can be"),
-            Ending::Budget { seconds, .. } => write!(f, "the budget of {} is spent", Milliseconds(1000.0 * seconds)),
-            Ending::Rows { measured, of } => {
+            PlanEnding::Complete => write!(f, "everything is measured that can be"),
+            PlanEnding::Budget { seconds, .. } => {
+                write!(f, "the budget of {} is spent", Milliseconds(1000.0 * seconds))
+            }
+            PlanEnding::Rows { measured, of } => {
                 write!(f, "measured {measured} of {of} configurations, as many as the plan takes")
             }
-            Ending::Flat { measured } => {
+            PlanEnding::Flat { measured } => {
                 write!(f, "measured {measured} configurations; more would no longer lower the estimated error")
             }
         }

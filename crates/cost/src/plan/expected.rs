@@ -8,7 +8,7 @@
 //! in resnet18, squeezenet and googlenet in 94-100 cases of 100, in resnet50 and mobilenetv2 in 81-88, in mnasnet in
 //! 38; alexnet scatters too much for any conclusion.
 
-use crate::records::{Reading, Record, Variant};
+use crate::records::{RowReading, RowRecord, Variant};
 use perf4sight_base::stats::{median, percentile};
 use perf4sight_step::workload::Step;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ const LEAST_FAR: f64 = 0.10;
 
 /// One time among those of its network and step.
 #[derive(Clone, Copy)]
-struct Cell {
+struct TimedCell {
     row: usize,
     column: usize,
     milliseconds: f64,
@@ -37,7 +37,7 @@ struct Cell {
 
 /// The indices of rows whose time is far from the prediction of the other rows of their network and step, each with
 /// the ratio of its time to the prediction.
-pub(super) fn far(rows: &[Record]) -> Vec<(usize, f64)> {
+pub(super) fn unexpected_rows(rows: &[RowRecord]) -> Vec<(usize, f64)> {
     let mut groups: BTreeMap<(&str, Step), Vec<usize>> = BTreeMap::new();
     for (place, row) in rows.iter().enumerate().filter(|(_, row)| milliseconds(row).is_some()) {
         groups.entry((&row.variant.network, row.workload.step)).or_default().push(place);
@@ -45,39 +45,39 @@ pub(super) fn far(rows: &[Record]) -> Vec<(usize, f64)> {
     groups.into_values().flat_map(|places| far_of_network(rows, &places)).collect()
 }
 
-fn milliseconds(row: &Record) -> Option<f64> {
+fn milliseconds(row: &RowRecord) -> Option<f64> {
     match row.reading {
-        Reading::Latency(_) => row.value(),
-        Reading::Memory(_) => None,
+        RowReading::Latency(_) => row.value(),
+        RowReading::Memory(_) => None,
     }
 }
 
-fn far_of_network(rows: &[Record], places: &[usize]) -> Vec<(usize, f64)> {
-    let variants: BTreeMap<&Variant, usize> = numbered(places.iter().map(|&place| &rows[place].variant));
-    let batches: BTreeMap<&u64, usize> = numbered(places.iter().map(|&place| &rows[place].workload.batch));
+fn far_of_network(rows: &[RowRecord], places: &[usize]) -> Vec<(usize, f64)> {
+    let variants: BTreeMap<&Variant, usize> = number_distinct(places.iter().map(|&place| &rows[place].variant));
+    let batches: BTreeMap<&u64, usize> = number_distinct(places.iter().map(|&place| &rows[place].workload.batch));
     let sizes = [variants.len(), batches.len(), places.len()];
     if sizes.iter().zip(LEAST).any(|(size, least)| *size < least) {
         return Vec::new();
     }
     let cells = places.iter().filter_map(|&place| {
-        let row: &Record = &rows[place];
+        let row: &RowRecord = &rows[place];
         let milliseconds = milliseconds(row)?;
-        Some(Cell { row: variants[&row.variant], column: batches[&row.workload.batch], milliseconds })
+        Some(TimedCell { row: variants[&row.variant], column: batches[&row.workload.batch], milliseconds })
     });
-    let rests = rests(&cells.collect::<Vec<Cell>>(), [variants.len(), batches.len()]);
+    let rests = log_residuals(&cells.collect::<Vec<TimedCell>>(), [variants.len(), batches.len()]);
     let sizes: Vec<f64> = rests.iter().map(|rest| rest.abs()).collect();
     let limit = (FAR * percentile(&sizes, 75.0)).max(LEAST_FAR);
     let rests = places.iter().copied().zip(rests);
     rests.filter(|(_, rest)| rest.abs() > limit).map(|(place, rest)| (place, rest.exp())).collect()
 }
 
-fn numbered<'a, T: Ord + 'a>(all: impl Iterator<Item = &'a T>) -> BTreeMap<&'a T, usize> {
+fn number_distinct<'a, T: Ord + 'a>(all: impl Iterator<Item = &'a T>) -> BTreeMap<&'a T, usize> {
     let sorted: BTreeSet<&T> = all.collect();
     sorted.into_iter().zip(0..).collect()
 }
 
 /// Logarithms of measured over predicted times, for the start time with the smallest residuals.
-fn rests(cells: &[Cell], size: [usize; 2]) -> Vec<f64> {
+fn log_residuals(cells: &[TimedCell], size: [usize; 2]) -> Vec<f64> {
     let shortest = cells.iter().map(|cell| cell.milliseconds).fold(f64::INFINITY, f64::min);
     let sum = |rests: &Vec<f64>| rests.iter().map(|rest| rest.abs()).sum::<f64>();
     let starts = (0..STARTS).map(|part| shortest * part as f64 / STARTS as f64);
@@ -85,7 +85,7 @@ fn rests(cells: &[Cell], size: [usize; 2]) -> Vec<f64> {
     tried.min_by(|a, b| sum(a).total_cmp(&sum(b))).unwrap_or_default()
 }
 
-fn rests_after(start: f64, cells: &[Cell], [rows, columns]: [usize; 2]) -> Vec<f64> {
+fn rests_after(start: f64, cells: &[TimedCell], [rows, columns]: [usize; 2]) -> Vec<f64> {
     let products: Vec<f64> = cells.iter().map(|cell| (cell.milliseconds - start).ln()).collect();
     let mut left = products.clone();
     for _ in 0..ROUNDS {
@@ -97,7 +97,7 @@ fn rests_after(start: f64, cells: &[Cell], [rows, columns]: [usize; 2]) -> Vec<f
 }
 
 /// Subtracts the median of every row or column from its cells.
-fn level(left: &mut [f64], cells: &[Cell], lines: usize, line: impl Fn(&Cell) -> usize) {
+fn level(left: &mut [f64], cells: &[TimedCell], lines: usize, line: impl Fn(&TimedCell) -> usize) {
     let mut groups = vec![Vec::new(); lines];
     cells.iter().zip(left.iter()).for_each(|(cell, left)| groups[line(cell)].push(*left));
     let middles: Vec<f64> = groups.iter().map(|group| median(group)).collect();

@@ -1,42 +1,42 @@
 //! The plan that measures everything, in a given order.
 
-use super::decision::{Decision, Ending, Plan};
-use super::ledger::{Ledger, Status};
+use super::decision::{Plan, PlanDecision, PlanEnding};
+use super::ledger::{ConfigurationStatus, MeasurementLedger};
 use super::sweep::Configuration;
 use perf4sight_base::error::Result;
 
 /// Every configuration in order, but no batch larger than one that ran out of memory.
 #[derive(Debug, Clone)]
-pub struct Grid {
+pub struct GridPlan {
     configurations: Vec<Configuration>,
     /// All configurations before this index are done.
     at: usize,
 }
 
-impl Grid {
+impl GridPlan {
     /// A plan that measures each configuration once, in this order.
     pub fn new(configurations: Vec<Configuration>) -> Self {
-        Grid { configurations, at: 0 }
+        GridPlan { configurations, at: 0 }
     }
 }
 
-impl Plan for Grid {
-    fn next(&mut self, ledger: &Ledger, _: f64) -> Result<Decision> {
-        let done = |configuration: &&Configuration| ledger.status(configuration) == Status::Done;
+impl Plan for GridPlan {
+    fn next(&mut self, ledger: &MeasurementLedger, _: f64) -> Result<PlanDecision> {
+        let done = |configuration: &&Configuration| ledger.status(configuration) == ConfigurationStatus::Done;
         self.at += self.configurations[self.at..].iter().take_while(done).count();
         for configuration in &self.configurations[self.at..] {
             let only = |variables| Configuration { variables, ..configuration.clone() };
             match ledger.status(configuration) {
-                Status::Done | Status::UnderWay => {}
-                Status::Measure(variables) => return Ok(Decision::Measure(only(variables))),
-                Status::Skip { missing, .. } => return Ok(Decision::Skip(only(missing))),
+                ConfigurationStatus::Done | ConfigurationStatus::UnderWay => {}
+                ConfigurationStatus::Measure(variables) => return Ok(PlanDecision::Measure(only(variables))),
+                ConfigurationStatus::Skip { missing, .. } => return Ok(PlanDecision::Skip(only(missing))),
             }
         }
-        Ok(if ledger.is_under_way() { Decision::Wait } else { Decision::Stop(Ending::Complete) })
+        Ok(if ledger.is_under_way() { PlanDecision::Wait } else { PlanDecision::Stop(PlanEnding::Complete) })
     }
 
-    fn left(&self, ledger: &Ledger) -> usize {
+    fn remaining(&self, ledger: &MeasurementLedger) -> usize {
         let ahead = self.configurations[self.at..].iter();
-        ahead.filter(|configuration| ledger.status(configuration) != Status::Done).count()
+        ahead.filter(|configuration| ledger.status(configuration) != ConfigurationStatus::Done).count()
     }
 }

@@ -1,31 +1,31 @@
 //! Records the measurements so far, and derives from them which configurations still need to run.
 
 use super::sweep::Configuration;
-use crate::records::{Identity, Outcome, Record, Variant};
+use crate::records::{MeasurementIdentity, MeasurementOutcome, RowRecord, Variant};
 use perf4sight_step::workload::{Step, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcomes so far.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Ledger {
+pub struct MeasurementLedger {
     /// How often each row was measured.
-    done: BTreeMap<Identity, u32>,
+    done: BTreeMap<MeasurementIdentity, u32>,
     /// Configurations with a row that explains why they are not run.
-    skipped: BTreeSet<Identity>,
+    skipped: BTreeSet<MeasurementIdentity>,
     /// Configurations that failed in this run for a reason other than memory.
     broken: BTreeSet<(Variant, Workload)>,
     /// Configurations that are being measured.
     under_way: BTreeSet<(Variant, Step)>,
     /// The smallest batch size that ran out of memory.
     ran_out: BTreeMap<(Variant, Step), u64>,
-    rows: Vec<Record>,
+    rows: Vec<RowRecord>,
     /// How often each row, by its index, was repeated in this run.
     repeated: BTreeMap<usize, u32>,
 }
 
 /// What is to be done with a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Status {
+pub enum ConfigurationStatus {
     /// It has all its rows, or it failed in this run.
     Done,
     /// It lacks rows of these variables.
@@ -41,31 +41,34 @@ pub enum Status {
     },
 }
 
-impl Ledger {
+impl MeasurementLedger {
     /// The ledger of an earlier profile. Configurations that failed then are tried again.
-    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
-        let mut ledger = Ledger::default();
+    pub fn from_records<'a>(records: impl IntoIterator<Item = &'a RowRecord>) -> Self {
+        let mut ledger = MeasurementLedger::default();
         for record in records.into_iter().filter(|record| !record.outcome.broken()) {
-            ledger.enter(record);
+            ledger.record(record);
         }
         ledger
     }
 
     /// Records one row of this run.
-    pub fn enter(&mut self, record: &Record) {
+    pub fn record(&mut self, record: &RowRecord) {
         let Workload { step, batch } = record.workload;
         match record.outcome {
-            Outcome::Skipped => drop(self.skipped.insert(record.identity())),
-            Outcome::Failed | Outcome::Crashed | Outcome::TimedOut | Outcome::Garbled => {
+            MeasurementOutcome::Skipped => drop(self.skipped.insert(record.identity())),
+            MeasurementOutcome::Failed
+            | MeasurementOutcome::Crashed
+            | MeasurementOutcome::TimedOut
+            | MeasurementOutcome::Garbled => {
                 self.broken.insert((record.variant.clone(), record.workload));
             }
-            Outcome::Measured
-            | Outcome::Disturbed
-            | Outcome::Throttled
-            | Outcome::Unexpected
-            | Outcome::OutOfMemory => {
+            MeasurementOutcome::Measured
+            | MeasurementOutcome::Disturbed
+            | MeasurementOutcome::Throttled
+            | MeasurementOutcome::Unexpected
+            | MeasurementOutcome::OutOfMemory => {
                 self.count(record.identity());
-                if record.outcome == Outcome::OutOfMemory {
+                if record.outcome == MeasurementOutcome::OutOfMemory {
                     let smallest = self.ran_out.entry((record.variant.clone(), step)).or_insert(batch);
                     *smallest = batch.min(*smallest);
                 }
@@ -75,7 +78,7 @@ impl Ledger {
     }
 
     /// All rows of whole steps, in the order they were measured.
-    pub fn rows(&self) -> &[Record] {
+    pub fn rows(&self) -> &[RowRecord] {
         &self.rows
     }
 
@@ -91,12 +94,12 @@ impl Ledger {
     }
 
     /// Replaces the row at an index by that of another repetition.
-    pub fn revise(&mut self, place: usize, row: Record) {
+    pub fn revise(&mut self, place: usize, row: RowRecord) {
         self.rows[place] = row;
     }
 
     /// How often the row at an index was repeated in this run.
-    pub fn repeated(&self, place: usize) -> u32 {
+    pub fn repetition_count(&self, place: usize) -> u32 {
         self.repeated.get(&place).copied().unwrap_or_default()
     }
 
@@ -108,21 +111,21 @@ impl Ledger {
     }
 
     /// Whether the variant and step of this row are being measured, so that a repetition would collide.
-    pub fn is_busy(&self, row: &Record) -> bool {
+    pub fn is_busy(&self, row: &RowRecord) -> bool {
         self.under_way.contains(&(row.variant.clone(), row.workload.step))
     }
 
     /// Counts measurements whose rows are elsewhere.
-    pub fn assume(&mut self, row: Identity, times: u32) {
+    pub fn assume(&mut self, row: MeasurementIdentity, times: u32) {
         *self.done.entry(row).or_default() += times;
     }
 
     /// Records that layers were timed.
     pub fn enter_layers(&mut self, variant: &Variant, workload: Workload) {
-        self.count(Identity { variant: variant.clone(), workload, variable: Variable::Layers });
+        self.count(MeasurementIdentity { variant: variant.clone(), workload, variable: Variable::Layers });
     }
 
-    fn count(&mut self, row: Identity) {
+    fn count(&mut self, row: MeasurementIdentity) {
         self.assume(row, 1);
     }
 
@@ -147,11 +150,11 @@ impl Ledger {
     /// larger batch than one they had failed at; running out of memory hundreds of times costs more than they are
     /// worth.) A configuration that ran out of memory has no layers either. Any other failure does not affect other
     /// batches, and is left to the next run.
-    pub fn status(&self, configuration: &Configuration) -> Status {
+    pub fn status(&self, configuration: &Configuration) -> ConfigurationStatus {
         let Configuration { variant, workload, variables, round } = configuration;
         let ran_out = self.ran_out.get(&(variant.clone(), workload.step)).copied();
         let beyond = ran_out.filter(|ran_out| *ran_out < workload.batch);
-        let row = |variable| Identity { variant: variant.clone(), workload: *workload, variable };
+        let row = |variable| MeasurementIdentity { variant: variant.clone(), workload: *workload, variable };
         let measured = |variable| self.done.get(&row(variable)).is_some_and(|times| times >= round);
         let skipped = |variable| beyond.is_some() && self.skipped.contains(&row(variable));
         let without =
@@ -159,12 +162,12 @@ impl Ledger {
         let settled = |variable| measured(variable) || skipped(variable) || without(variable);
         let missing: Vec<Variable> = variables.iter().copied().filter(|&variable| !settled(variable)).collect();
         match (ran_out, beyond) {
-            _ if missing.is_empty() || self.broken.contains(&(variant.clone(), *workload)) => Status::Done,
-            _ if self.under_way.contains(&(variant.clone(), workload.step)) => Status::UnderWay,
+            _ if missing.is_empty() || self.broken.contains(&(variant.clone(), *workload)) => ConfigurationStatus::Done,
+            _ if self.under_way.contains(&(variant.clone(), workload.step)) => ConfigurationStatus::UnderWay,
             // A configuration that did not fit the first time will not fit when repeated.
-            (Some(ran_out), _) if ran_out <= workload.batch && *round > 1 => Status::Done,
-            (_, Some(ran_out)) => Status::Skip { ran_out, missing },
-            _ => Status::Measure(missing),
+            (Some(ran_out), _) if ran_out <= workload.batch && *round > 1 => ConfigurationStatus::Done,
+            (_, Some(ran_out)) => ConfigurationStatus::Skip { ran_out, missing },
+            _ => ConfigurationStatus::Measure(missing),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Lists a sweep as tests in the published order, and as configurations in the order in which they run.
 
-use crate::records::{Identity, Variant};
+use crate::records::{MeasurementIdentity, Variant};
 use perf4sight_step::workload::{Step, Variable, Workload};
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct Sweep {
 }
 
 /// One variable of one configuration; one column of lists in a test configuration.
-pub type Test = Identity;
+pub type Test = MeasurementIdentity;
 
 /// The work of one worker: all requested variables of a variant at one stage and batch size.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,17 +1,17 @@
 //! The dependency groups of a network: which channels go together, their parameters, and which cannot go at all.
 
-use super::accounts::Account;
-use super::channels::{self, Channels, Followed};
-use super::layers::{self, Layer, is_sum};
-use super::reason::Reason;
-use perf4sight_network::{Network, Node, Spans};
+use super::accounts::ParameterAccount;
+use super::channels::{self, FollowedChannels, TensorChannels};
+use super::layers::{self, RankedLayer, is_sum};
+use super::reason::UnprunableReason;
+use perf4sight_network::{Network, Node, WeightSpans};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(super) type Group = u32;
+pub(super) type GroupId = u32;
 
 #[derive(Default, Clone)]
-pub(super) struct Members {
+pub(super) struct GroupMembers {
     /// Its positions in each tensor width.
     pub widths: Vec<(usize, u32)>,
     /// Its inputs and outputs in each account.
@@ -20,30 +20,30 @@ pub(super) struct Members {
 
 /// The number of channels of tensors with the same channels.
 #[derive(Debug, Clone)]
-pub(super) struct Width {
+pub(super) struct GroupWidth {
     pub count: u32,
     /// Whether residual sums tie it to several layers.
     pub summed: bool,
 }
 
-pub(super) struct Groups {
-    pub members: Vec<Members>,
-    pub reasons: Vec<Option<Reason>>,
-    pub layers: Vec<Layer>,
-    pub widths: Vec<Width>,
-    pub accounts: Vec<Account>,
+pub(super) struct DependencyGroups {
+    pub members: Vec<GroupMembers>,
+    pub reasons: Vec<Option<UnprunableReason>>,
+    pub layers: Vec<RankedLayer>,
+    pub widths: Vec<GroupWidth>,
+    pub accounts: Vec<ParameterAccount>,
     /// The followed axis of every node's output and the group at each position of it.
-    pub tensors: Vec<Option<Channels>>,
+    pub tensors: Vec<Option<TensorChannels>>,
 }
 
-impl Groups {
+impl DependencyGroups {
     /// The groups of a network; layers with kept names keep all channels, and with `equal_parts`, equally long parts stay so.
     pub fn new(network: &Network, keeps: impl Fn(&str) -> bool, equal_parts: bool) -> Self {
         let (tensors, reasons) = number(channels::follow(network, keeps, equal_parts));
-        let mut groups = Groups {
-            members: vec![Members::default(); reasons.len()],
+        let mut groups = DependencyGroups {
+            members: vec![GroupMembers::default(); reasons.len()],
             reasons,
-            layers: layers::ranked(network, &tensors),
+            layers: layers::ranked_layers(network, &tensors),
             widths: Vec::new(),
             accounts: Vec::new(),
             tensors,
@@ -62,7 +62,7 @@ impl Groups {
             .flat_map(|layer| layer.filters.iter())
             .for_each(|filter| ranked[filter.group as usize] = true);
         for (reason, _) in self.reasons.iter_mut().zip(ranked).filter(|(reason, ranked)| reason.is_none() && !ranked) {
-            *reason = Some(Reason::NoFilter);
+            *reason = Some(UnprunableReason::NoFilter);
         }
     }
 
@@ -74,8 +74,8 @@ impl Groups {
             }
         }
         for (index, (ids, summed)) in summed.into_iter().enumerate() {
-            self.widths.push(Width { count: ids.len() as u32, summed });
-            for (group, count) in counted(&ids) {
+            self.widths.push(GroupWidth { count: ids.len() as u32, summed });
+            for (group, count) in count_groups(&ids) {
                 self.members[group as usize].widths.push((index, count));
             }
         }
@@ -84,12 +84,12 @@ impl Groups {
     fn add_accounts(&mut self, network: &Network) {
         for (id, node) in network.iter() {
             let output = self.tensors[id.index()].as_ref();
-            let Some(account) = Account::new(network, node, output) else { continue };
-            let inputs = if account.inputs > 0 { self.reads(network, node) } else { Vec::new() };
+            let Some(account) = ParameterAccount::new(network, node, output) else { continue };
+            let inputs = if account.inputs > 0 { self.groups_read(network, node) } else { Vec::new() };
             let outputs = output.filter(|channels| channels.ids.len() as u64 == account.outputs);
-            let mut taken: BTreeMap<Group, (u64, u64)> = BTreeMap::new();
+            let mut taken: BTreeMap<GroupId, (u64, u64)> = BTreeMap::new();
             inputs.iter().for_each(|(group, count)| taken.entry(*group).or_default().0 += u64::from(*count));
-            for (group, count) in outputs.map(|channels| counted(&channels.ids)).unwrap_or_default() {
+            for (group, count) in outputs.map(|channels| count_groups(&channels.ids)).unwrap_or_default() {
                 taken.entry(group).or_default().1 += u64::from(count);
             }
             for (group, (inputs, outputs)) in taken {
@@ -100,41 +100,41 @@ impl Groups {
     }
 
     /// Groups on the axis that the weights of `node` span, with the number of positions of each.
-    fn reads(&self, network: &Network, node: &Node) -> Vec<(Group, u32)> {
+    fn groups_read(&self, network: &Network, node: &Node) -> Vec<(GroupId, u32)> {
         let Some(input) = &self.tensors[node.inputs[0].index()] else { return Vec::new() };
         let spans = network.facts(node).weights.first().map(|weight| weight.spans);
         let axis = match spans {
-            Some(Spans::Filters { input } | Spans::Transposed { input }) => Some(input),
-            Some(Spans::Result { .. } | Spans::Rows | Spans::Nothing) | None => None,
+            Some(WeightSpans::Filters { input } | WeightSpans::Transposed { input }) => Some(input),
+            Some(WeightSpans::Result { .. } | WeightSpans::Rows | WeightSpans::Nothing) | None => None,
         };
-        if axis == Some(input.axis) { counted(&input.ids) } else { Vec::new() }
+        if axis == Some(input.axis) { count_groups(&input.ids) } else { Vec::new() }
     }
 }
 
 /// Replaces channels by the number of their group; groups are numbered in the order they first appear.
-fn number(followed: Followed) -> (Vec<Option<Channels>>, Vec<Option<Reason>>) {
-    let Followed { tensors, mut union } = followed;
-    let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
+fn number(followed: FollowedChannels) -> (Vec<Option<TensorChannels>>, Vec<Option<UnprunableReason>>) {
+    let FollowedChannels { tensors, mut union } = followed;
+    let mut groups: BTreeMap<u32, GroupId> = BTreeMap::new();
     let mut reasons = Vec::new();
     let mut renamed: BTreeMap<Arc<[u32]>, Arc<[u32]>> = BTreeMap::new();
     let mut group_of = |channel: u32| {
         let root = union.find(channel);
         *groups.entry(root).or_insert_with(|| {
             reasons.push(union.reason(root).cloned());
-            reasons.len() as Group - 1
+            reasons.len() as GroupId - 1
         })
     };
     let tensors = tensors.into_iter().map(|tensor| {
-        tensor.map(|Channels { axis, ids }| {
+        tensor.map(|TensorChannels { axis, ids }| {
             let ids = renamed.entry(ids).or_insert_with_key(|ids| ids.iter().map(|&id| group_of(id)).collect());
-            Channels { axis, ids: ids.clone() }
+            TensorChannels { axis, ids: ids.clone() }
         })
     });
     (tensors.collect(), reasons)
 }
 
 /// Each group with its number of occurrences in `ids`, in the groups' order.
-fn counted(ids: &[Group]) -> Vec<(Group, u32)> {
+fn count_groups(ids: &[GroupId]) -> Vec<(GroupId, u32)> {
     let mut sorted = ids.to_vec();
     sorted.sort_unstable();
     sorted.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32)).collect()

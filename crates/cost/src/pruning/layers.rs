@@ -1,21 +1,21 @@
 //! The ranked layers: the filters of every convolution but those on a shortcut, and the widths of layers over tokens.
 
-use super::channels::Channels;
-use super::groups::Group;
-use perf4sight_network::{Nature, Network, Node, NodeId, Op};
+use super::channels::TensorChannels;
+use super::groups::GroupId;
+use perf4sight_network::{Network, Node, NodeId, Op, OperationNature};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone)]
-pub(super) struct Layer {
+pub(super) struct RankedLayer {
     pub node: NodeId,
-    pub filters: Vec<Filter>,
+    pub filters: Vec<RankedFilter>,
 }
 
 /// The unit of ranking: a filter of a convolution, or the outputs of a fully connected layer that go together, such
 /// as those of a head.
 #[derive(Debug, Clone)]
-pub(super) struct Filter {
-    pub group: Group,
+pub(super) struct RankedFilter {
+    pub group: GroupId,
     /// Its positions among the layer's outputs.
     pub outputs: Vec<usize>,
 }
@@ -23,38 +23,38 @@ pub(super) struct Filter {
 /// The ranked layers of `network`, in the order they run. A convolution on a shortcut follows the block it bridges. A
 /// fully connected layer ranks only outputs that no earlier layer ranks: every block of a transformer writes its
 /// width.
-pub(super) fn ranked(network: &Network, tensors: &[Option<Channels>]) -> Vec<Layer> {
+pub(super) fn ranked_layers(network: &Network, tensors: &[Option<TensorChannels>]) -> Vec<RankedLayer> {
     let shortcuts = shortcuts(network);
-    let mut known: BTreeSet<Group> = BTreeSet::new();
+    let mut known: BTreeSet<GroupId> = BTreeSet::new();
     let mut layers = Vec::new();
-    let is_ranked = network.ranked();
+    let is_ranked = network.ranked_nodes();
     for (id, node) in network.iter() {
         let Some(channels) = &tensors[id.index()] else { continue };
         if !is_ranked[id.index()] || shortcuts.contains(&id) {
             continue;
         }
         let filters = match matches!(node.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_)) {
-            true => each(&channels.ids),
+            true => one_filter_each(&channels.ids),
             // Channels that pass through on another axis are not made here.
             false if channels.axis + 1 < node.shape.rank() => continue,
-            false => together(&channels.ids, &known),
+            false => grouped_filters(&channels.ids, &known),
         };
         known.extend(filters.iter().map(|filter| filter.group));
-        layers.push(Layer { node: id, filters });
+        layers.push(RankedLayer { node: id, filters });
     }
     layers
 }
 
-fn each(groups: &[Group]) -> Vec<Filter> {
-    groups.iter().enumerate().map(|(output, &group)| Filter { group, outputs: vec![output] }).collect()
+fn one_filter_each(groups: &[GroupId]) -> Vec<RankedFilter> {
+    groups.iter().enumerate().map(|(output, &group)| RankedFilter { group, outputs: vec![output] }).collect()
 }
 
-fn together(groups: &[Group], known: &BTreeSet<Group>) -> Vec<Filter> {
-    let mut found: BTreeMap<Group, Vec<usize>> = BTreeMap::new();
+fn grouped_filters(groups: &[GroupId], known: &BTreeSet<GroupId>) -> Vec<RankedFilter> {
+    let mut found: BTreeMap<GroupId, Vec<usize>> = BTreeMap::new();
     for (output, group) in groups.iter().enumerate().filter(|(_, group)| !known.contains(group)) {
         found.entry(*group).or_default().push(output);
     }
-    found.into_iter().map(|(group, outputs)| Filter { group, outputs }).collect()
+    found.into_iter().map(|(group, outputs)| RankedFilter { group, outputs }).collect()
 }
 
 /// Convolutions on the shorter side of a sum, unless the longer side passes through them too.
@@ -71,7 +71,7 @@ fn shortcuts(network: &Network) -> Vec<NodeId> {
         .filter_map(|sum| {
             let [a, b] = [source(network, sum.inputs[0])?, source(network, sum.inputs[1])?];
             let (short, long) = if depths[a.index()] < depths[b.index()] { (a, b) } else { (b, a) };
-            (depths[short.index()] < depths[long.index()] && !depends(network, long, short)).then_some(short)
+            (depths[short.index()] < depths[long.index()] && !depends_on(network, long, short)).then_some(short)
         })
         .collect()
 }
@@ -86,18 +86,27 @@ fn source(network: &Network, mut id: NodeId) -> Option<NodeId> {
     loop {
         let node = network.node(id);
         match network.facts(node).nature {
-            Nature::Convolution(_) | Nature::Volume(_) => return Some(id),
-            Nature::Normalisation | Nature::Activation(_) | Nature::Dropout => id = node.inputs[0],
-            Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => return None,
-            Nature::Transposed(_) | Nature::Attention | Nature::Embedding(_) | Nature::Choice => return None,
-            Nature::Arithmetic(_) | Nature::Pooling(_) | Nature::Movement => return None,
-            Nature::Recurrent(_) | Nature::Unknown(_) => return None,
+            OperationNature::Convolution(_) | OperationNature::Volume(_) => return Some(id),
+            OperationNature::Normalisation | OperationNature::Activation(_) | OperationNature::Dropout => {
+                id = node.inputs[0]
+            }
+            OperationNature::Input
+            | OperationNature::Parameter
+            | OperationNature::Linear(_)
+            | OperationNature::MatMul
+            | OperationNature::Softmax => return None,
+            OperationNature::Transposed(_)
+            | OperationNature::Attention
+            | OperationNature::Embedding(_)
+            | OperationNature::Choice => return None,
+            OperationNature::Arithmetic(_) | OperationNature::Pooling(_) | OperationNature::Movement => return None,
+            OperationNature::Recurrent(_) | OperationNature::Unknown(_) => return None,
         }
     }
 }
 
 /// Whether `late` reads `early`, directly or through others.
-fn depends(network: &Network, late: NodeId, early: NodeId) -> bool {
+fn depends_on(network: &Network, late: NodeId, early: NodeId) -> bool {
     let mut reached = vec![false; network.nodes().len()];
     reached[late.index()] = true;
     for (id, node) in network.iter().rev() {

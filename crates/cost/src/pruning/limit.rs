@@ -1,11 +1,11 @@
 //! Why a network could not be pruned to its goal.
 
-use super::walk::Goal;
+use super::walk::PruningGoal;
 use std::fmt;
 
 /// Why pruning ended before its goal, or too far past it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Limit {
+pub enum PruningLimit {
     /// No filter of any convolution can go.
     NothingToPrune,
     /// The network has more channels than can be followed; the rest stays.
@@ -21,18 +21,22 @@ pub enum Limit {
     },
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for PruningLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Limit::NothingToPrune => write!(f, "no filter can go"),
-            Limit::TooMany => write!(f, "it has more channels than any network, and those that are not followed stay"),
-            Limit::Together => write!(
+            PruningLimit::NothingToPrune => write!(f, "no filter can go"),
+            PruningLimit::TooMany => {
+                write!(f, "it has more channels than any network, and those that are not followed stay")
+            }
+            PruningLimit::Together => write!(
                 f,
                 "channels that go together lead more than {} percentage points past the level",
-                Goal::TOLERANCE
+                PruningGoal::TOLERANCE
             ),
-            Limit::Minimums { channels, summed_percent: None } => write!(f, "minimum of {channels} channels a layer"),
-            Limit::Minimums { channels, summed_percent: Some(percent) } => {
+            PruningLimit::Minimums { channels, summed_percent: None } => {
+                write!(f, "minimum of {channels} channels a layer")
+            }
+            PruningLimit::Minimums { channels, summed_percent: Some(percent) } => {
                 write!(f, "minimum of {channels} channels a layer, {percent:.0} % of those in residual sums")
             }
         }

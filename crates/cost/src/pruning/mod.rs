@@ -2,16 +2,16 @@
 //!
 //! Dependency groups come from the graph alone: a [`Pruner`] follows every channel from the filter that makes it to
 //! all of its readers, and ties those that must go together (residual sums, depthwise and grouped convolutions,
-//! squeeze-and-excite products, shuffles, shared weights, the heads of an attention). A [`Ranking`] gives the order
-//! in which filters are removed, a [`Goal`] the end.
+//! squeeze-and-excite products, shuffles, shared weights, the heads of an attention). A [`FilterRanking`] gives the order
+//! in which filters are removed, a [`PruningGoal`] the end.
 //!
 //! ```
 //! use perf4sight_network::zoo::{Dataset, build};
-//! use perf4sight_cost::pruning::{Goal, Pruner, Ranking, generator};
+//! use perf4sight_cost::pruning::{PruningGoal, Pruner, FilterRanking, generator};
 //! let network = build("resnet18", Dataset::Imagenet)?;
 //! let pruner = Pruner::new(&network);
-//! let ranking = Ranking::random(&pruner, &mut generator(7, "resnet18", 50, 0));
-//! let pruned = pruner.prune(&ranking, Goal::percent(&network, 50.0))?;
+//! let ranking = FilterRanking::random(&pruner, &mut generator(7, "resnet18", 50, 0));
+//! let pruned = pruner.prune(&ranking, PruningGoal::percent(&network, 50.0))?;
 //! assert!((pruned.percent - 50.0).abs() < 0.2);
 //! # Ok::<(), perf4sight_base::error::Error>(())
 //! ```
@@ -29,23 +29,23 @@ mod rebuild;
 mod union;
 mod walk;
 
-pub use cuts::{Cut, Left};
-pub use limit::Limit;
-pub use ranking::{Mode, Ranking, generator};
-pub use reason::Reason;
-pub use walk::{Goal, Pruned};
+pub use cuts::{LayerCut, RemainingPositions};
+pub use limit::PruningLimit;
+pub use ranking::{FilterRanking, RankingMode, generator};
+pub use reason::UnprunableReason;
+pub use walk::{PrunedNetwork, PruningGoal};
 
-use groups::{Group, Groups};
-use layers::Layer;
+use groups::{DependencyGroups, GroupId};
+use layers::RankedLayer;
 use perf4sight_base::error::Result;
 use perf4sight_network::{Network, Node, NodeId, Op};
 use rebuild::rebuild;
-use walk::Walk;
+use walk::PruningWalk;
 
 /// A network with its dependency groups; prunes it any number of times.
 pub struct Pruner<'a> {
     network: &'a Network,
-    groups: Groups,
+    groups: DependencyGroups,
 }
 
 /// Channels of one layer that cannot be pruned.
@@ -56,7 +56,7 @@ pub struct Unprunable {
     /// How many of a layer's channels stay.
     pub channels: usize,
     /// Why they stay.
-    pub reason: Reason,
+    pub reason: UnprunableReason,
 }
 
 impl<'a> Pruner<'a> {
@@ -68,7 +68,7 @@ impl<'a> Pruner<'a> {
     /// The same, but layers with these names keep all channels of their inputs and outputs. With `equal_parts`, equally long parts of a
     /// tensor stay so, as code needs that divides tensors by `chunk`.
     pub fn keeping(network: &'a Network, keeps: impl Fn(&str) -> bool, equal_parts: bool) -> Self {
-        Pruner { network, groups: Groups::new(network, keeps, equal_parts) }
+        Pruner { network, groups: DependencyGroups::new(network, keeps, equal_parts) }
     }
 
     /// The network without the lowest-ranked groups, as many as the goal needs. Groups that would overshoot it are
@@ -76,12 +76,12 @@ impl<'a> Pruner<'a> {
     ///
     /// # Errors
     /// None is known for networks from a [`perf4sight_network::NetworkBuilder`]; shapes are inferred anew.
-    pub fn prune(&self, ranking: &Ranking, goal: Goal) -> Result<Pruned> {
-        let mut walk = Walk::new(self.network, &self.groups, goal);
+    pub fn prune(&self, ranking: &FilterRanking, goal: PruningGoal) -> Result<PrunedNetwork> {
+        let mut walk = PruningWalk::new(self.network, &self.groups, goal);
         let order = self.order(ranking);
         for too_large in [false, true] {
             for &group in &order {
-                if walk.arrived() || too_large && walk.is_near() {
+                if walk.is_at_goal() || too_large && walk.is_near() {
                     break;
                 }
                 if walk.allows(group) && (too_large || !walk.leads_too_far(group)) {
@@ -92,8 +92,8 @@ impl<'a> Pruner<'a> {
         let network = rebuild(self.network, &self.groups, walk.gone())?;
         debug_assert_eq!(network.parameters(), walk.parameters(), "the walk counts exactly");
         let [cuts, shared_cuts] = cuts::cuts(self.network, &self.groups, walk.gone());
-        let passed = cuts::passed(self.network, &self.groups, walk.gone());
-        Ok(Pruned { network, percent: walk.percent(), limit: walk.limit(), cuts, shared_cuts, passed })
+        let passed = cuts::weightless_cuts(self.network, &self.groups, walk.gone());
+        Ok(PrunedNetwork { network, percent: walk.percent(), limit: walk.limit(), cuts, shared_cuts, passed })
     }
 
     /// Every channel that cannot be pruned, layer by layer, with the reason.
@@ -119,14 +119,14 @@ impl<'a> Pruner<'a> {
     }
 
     /// Whether any filter of a layer could go.
-    fn could_go(&self, layer: &Layer) -> bool {
+    fn could_go(&self, layer: &RankedLayer) -> bool {
         layer.filters.iter().any(|filter| self.groups.reasons[filter.group as usize].is_none())
     }
 
     /// All ranked groups by the lowest score of their filters, lowest first; ties in the order in which layers run.
-    fn order(&self, ranking: &Ranking) -> Vec<Group> {
-        let scored = ranking.scored(&self.groups.layers);
-        let mut order: Vec<(f64, Group)> = scored.map(|(score, filter)| (score, filter.group)).collect();
+    fn order(&self, ranking: &FilterRanking) -> Vec<GroupId> {
+        let scored = ranking.scored_filters(&self.groups.layers);
+        let mut order: Vec<(f64, GroupId)> = scored.map(|(score, filter)| (score, filter.group)).collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
         order.into_iter().map(|(_, group)| group).collect()
     }
@@ -135,7 +135,7 @@ impl<'a> Pruner<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_network::{Binary, Conv, ConvTranspose, Linear, NetworkBuilder, Shape, Window};
+    use perf4sight_network::{BinaryFunction, Conv, ConvTranspose, Linear, NetworkBuilder, Shape, Window};
 
     /// x + back(wide(x)) on tokens, and a classifier: the width between is all that can go, since the sum is as wide as the input.
     #[test]
@@ -146,12 +146,12 @@ mod tests {
             let input = builder.input();
             let wide = builder.add("wide", linear(64), &[input]).unwrap();
             let back = builder.add("back", linear(32), &[wide]).unwrap();
-            let sum = builder.add("sum", Op::Binary(Binary::Add), &[input, back]).unwrap();
+            let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[input, back]).unwrap();
             let result = builder.add("classify", linear(10), &[sum]).unwrap();
             let network = builder.finish(result);
             let pruner = Pruner::new(&network);
-            let ranking = Ranking::random(&pruner, &mut generator(7, "feeding", 50, 0));
-            let pruned = pruner.prune(&ranking, Goal::percent(&network, 50.0)).unwrap();
+            let ranking = FilterRanking::random(&pruner, &mut generator(7, "feeding", 50, 0));
+            let pruned = pruner.prune(&ranking, PruningGoal::percent(&network, 50.0)).unwrap();
             // 65 of the 4,522 parameters belong to each of the 64 features between, and 2,261 are to go: 35 of them.
             assert_eq!(network.parameters() - pruned.network.parameters(), 35 * 65);
             let cut: Vec<&str> = pruned.cuts.iter().map(|cut| cut.layer.as_str()).collect();
@@ -170,11 +170,11 @@ mod tests {
         }
         let network = builder.finish(at);
         let pruner = Pruner::new(&network);
-        let ranking = Ranking::random(&pruner, &mut generator(7, "generator", 50, 0));
-        let pruned = pruner.prune(&ranking, Goal::percent(&network, 50.0)).unwrap();
+        let ranking = FilterRanking::random(&pruner, &mut generator(7, "generator", 50, 0));
+        let pruned = pruner.prune(&ranking, PruningGoal::percent(&network, 50.0)).unwrap();
         assert!((pruned.percent - 50.0).abs() < 2.0, "{} %", pruned.percent);
         let stays = pruner.unprunable();
         assert_eq!(stays.len(), 1);
-        assert_eq!((stays[0].layer.as_str(), stays[0].channels, &stays[0].reason), ("c", 3, &Reason::Result));
+        assert_eq!((stays[0].layer.as_str(), stays[0].channels, &stays[0].reason), ("c", 3, &UnprunableReason::Result));
     }
 }

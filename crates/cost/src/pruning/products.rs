@@ -1,6 +1,6 @@
 //! The axes that matrix products multiply; batch axes of a product, such as the heads of an attention, can be pruned.
 
-use perf4sight_network::{Coupling, Network, Node, NodeId};
+use perf4sight_network::{ChannelCoupling, Network, Node, NodeId};
 
 /// For every node, the axes of its result that reach a matrix product as one of its two multiplied axes.
 pub(super) fn multiplied_axes(network: &Network) -> Vec<Vec<bool>> {
@@ -22,24 +22,34 @@ fn read_as(network: &Network, node: &Node, input: NodeId, result: &[bool]) -> Ve
     let marked = |axis: usize| result.get(axis) == Some(&true);
     let every = 0..dims.len();
     match network.facts(node).channels {
-        Coupling::Multiplied => every.rev().take(2).collect(),
-        Coupling::Permuted(order) => {
+        ChannelCoupling::Multiplied => every.rev().take(2).collect(),
+        ChannelCoupling::Permuted(order) => {
             every.filter(|axis| order.iter().position(|at| at == axis).is_some_and(marked)).collect()
         }
-        Coupling::Regrouped => {
+        ChannelCoupling::Regrouped => {
             every.filter(|&axis| same_axis(dims, axis, node.shape.dims()).is_some_and(marked)).collect()
         }
-        Coupling::OtherAxes { axis: turned } => every.filter(|&axis| axis != turned && marked(axis)).collect(),
-        Coupling::Same | Coupling::Each(_) | Coupling::Grouped { .. } | Coupling::Kept | Coupling::Stretched => {
-            every.filter(|&axis| marked(axis)).collect()
-        }
-        Coupling::Image | Coupling::Part { .. } | Coupling::Joined { .. } | Coupling::Tied => {
+        ChannelCoupling::OtherAxes { axis: turned } => every.filter(|&axis| axis != turned && marked(axis)).collect(),
+        ChannelCoupling::Same
+        | ChannelCoupling::Each(_)
+        | ChannelCoupling::Grouped { .. }
+        | ChannelCoupling::Kept
+        | ChannelCoupling::Stretched => every.filter(|&axis| marked(axis)).collect(),
+        ChannelCoupling::Image
+        | ChannelCoupling::Part { .. }
+        | ChannelCoupling::Joined { .. }
+        | ChannelCoupling::Tied => {
             let added = node.shape.rank().saturating_sub(dims.len());
             every.filter(|axis| marked(axis + added)).collect()
         }
-        Coupling::Given | Coupling::Partner | Coupling::Filters(_) | Coupling::Features(_) => Vec::new(),
-        Coupling::Spread(_) | Coupling::Rows(_) | Coupling::Volumes(_) | Coupling::Lost => Vec::new(),
-        Coupling::Reduced { .. } | Coupling::Remembered(_) | Coupling::Unknown(_) => Vec::new(),
+        ChannelCoupling::Given
+        | ChannelCoupling::Partner
+        | ChannelCoupling::Filters(_)
+        | ChannelCoupling::Features(_) => Vec::new(),
+        ChannelCoupling::Spread(_) | ChannelCoupling::Rows(_) | ChannelCoupling::Volumes(_) | ChannelCoupling::Lost => {
+            Vec::new()
+        }
+        ChannelCoupling::Reduced { .. } | ChannelCoupling::Remembered(_) | ChannelCoupling::Unknown(_) => Vec::new(),
     }
 }
 

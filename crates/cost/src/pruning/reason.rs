@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// Why channels cannot be pruned. Many share a reason, so its text is shared too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum UnprunableReason {
     /// They are the network's input.
     Input,
     /// They are the network's result, such as a classifier's outputs.
@@ -29,19 +29,19 @@ pub enum Reason {
     NoFilter,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for UnprunableReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Input => write!(f, "network input"),
-            Reason::Result => write!(f, "network result (classifier)"),
-            Reason::MatrixProduct(at) => write!(f, "enters the matrix product {at} (attention)"),
-            Reason::Unknown(at, kind) => write!(f, "enters the unknown operation {kind} at {at}"),
-            Reason::Recurrent(at) => write!(f, "{at} is a recurrent layer, which keeps its sizes"),
-            Reason::FixedPartner(at) => write!(f, "combined at {at} with a tensor of fixed size"),
-            Reason::Mixed(at) => write!(f, "not separable at {at}"),
-            Reason::TooMany(at) => write!(f, "more channels than any network has, not followed from {at} on"),
-            Reason::Asked(at) => write!(f, "{at} keeps all its channels"),
-            Reason::NoFilter => {
+            UnprunableReason::Input => write!(f, "network input"),
+            UnprunableReason::Result => write!(f, "network result (classifier)"),
+            UnprunableReason::MatrixProduct(at) => write!(f, "enters the matrix product {at} (attention)"),
+            UnprunableReason::Unknown(at, kind) => write!(f, "enters the unknown operation {kind} at {at}"),
+            UnprunableReason::Recurrent(at) => write!(f, "{at} is a recurrent layer, which keeps its sizes"),
+            UnprunableReason::FixedPartner(at) => write!(f, "combined at {at} with a tensor of fixed size"),
+            UnprunableReason::Mixed(at) => write!(f, "not separable at {at}"),
+            UnprunableReason::TooMany(at) => write!(f, "more channels than any network has, not followed from {at} on"),
+            UnprunableReason::Asked(at) => write!(f, "{at} keeps all its channels"),
+            UnprunableReason::NoFilter => {
                 write!(f, "made by no convolution and no fully connected layer over tokens: others are not ranked")
             }
         }

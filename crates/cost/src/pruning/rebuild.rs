@@ -1,20 +1,20 @@
 //! Builds the smaller network: every node again, with its remaining channels.
 
-use super::accounts::Account;
-use super::groups::{Group, Groups};
+use super::accounts::ParameterAccount;
+use super::groups::{DependencyGroups, GroupId};
 use perf4sight_base::error::Result;
-use perf4sight_network::{Conv, ConvTranspose, Coupling, Embedding, Linear, Network, Node, NodeId, Op, Shape};
+use perf4sight_network::{ChannelCoupling, Conv, ConvTranspose, Embedding, Linear, Network, Node, NodeId, Op, Shape};
 
-pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Result<Network> {
-    let mut builder = network.begun();
-    let left = Left { network, groups, gone };
+pub(super) fn rebuild(network: &Network, groups: &DependencyGroups, gone: &[bool]) -> Result<Network> {
+    let mut builder = network.builder_with_input();
+    let left = RemainingChannels { network, groups, gone };
     let mut ids = vec![builder.input()];
     for (id, node) in network.iter().skip(1) {
         let inputs: Vec<NodeId> = node.inputs.iter().map(|input| ids[input.index()]).collect();
         let new = builder.add(&node.name, left.op(id, node), &inputs)?;
         debug_assert_eq!(builder.shape(new), &left.shape(id, node), "{} keeps the channels its groups keep", node.name);
         if let Some(trained) = node.trained {
-            builder.set_trained(new, left.trained(id, node).unwrap_or(trained));
+            builder.set_trained(new, left.trained_elements(id, node).unwrap_or(trained));
         }
         if let Some(owner) = node.shares {
             builder.share(new, ids[owner.index()])?;
@@ -25,37 +25,50 @@ pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Resu
     Ok(builder.finish_with(&outputs).folded(network.is_folded()).holding(network.unread()))
 }
 
-struct Left<'a> {
+struct RemainingChannels<'a> {
     network: &'a Network,
-    groups: &'a Groups,
+    groups: &'a DependencyGroups,
     gone: &'a [bool],
 }
 
-impl Left<'_> {
+impl RemainingChannels<'_> {
     fn op(&self, id: NodeId, node: &Node) -> Op {
         let shape = self.shape(id, node);
         match self.network.facts(node).channels {
-            Coupling::Filters(conv) => Op::Conv(self.conv(node, conv, shape.channels())),
-            Coupling::Volumes(conv) => Op::Conv3d(self.conv(node, conv, shape.channels())),
-            Coupling::Features(linear) => Op::Linear(Linear { out_features: shape.features(), ..linear.clone() }),
-            Coupling::Rows(embedding) => Op::Embedding(Embedding { width: shape.features(), ..embedding.clone() }),
-            Coupling::Partner => Op::Parameter(shape),
-            Coupling::Spread(transposed) => Op::ConvTranspose(ConvTranspose {
+            ChannelCoupling::Filters(conv) => Op::Conv(self.conv(node, conv, shape.channels())),
+            ChannelCoupling::Volumes(conv) => Op::Conv3d(self.conv(node, conv, shape.channels())),
+            ChannelCoupling::Features(linear) => {
+                Op::Linear(Linear { out_features: shape.features(), ..linear.clone() })
+            }
+            ChannelCoupling::Rows(embedding) => {
+                Op::Embedding(Embedding { width: shape.features(), ..embedding.clone() })
+            }
+            ChannelCoupling::Partner => Op::Parameter(shape),
+            ChannelCoupling::Spread(transposed) => Op::ConvTranspose(ConvTranspose {
                 conv: self.conv(node, &transposed.conv, shape.channels()),
                 extra: transposed.extra,
             }),
-            Coupling::Stretched => Op::Expand(shape),
-            Coupling::Regrouped => Op::Reshape(shape),
-            Coupling::Part { axis, start, .. } => {
-                Op::Slice { axis, start: self.before(node.inputs[0], axis, start), length: shape.dims()[axis] }
-            }
-            Coupling::Each(affine) => Op::GroupNorm { groups: shape.channels(), affine },
-            Coupling::Given | Coupling::Same | Coupling::Grouped { .. } | Coupling::Image | Coupling::Tied => {
+            ChannelCoupling::Stretched => Op::Expand(shape),
+            ChannelCoupling::Regrouped => Op::Reshape(shape),
+            ChannelCoupling::Part { axis, start, .. } => Op::Slice {
+                axis,
+                start: self.remaining_before(node.inputs[0], axis, start),
+                length: shape.dims()[axis],
+            },
+            ChannelCoupling::Each(affine) => Op::GroupNorm { groups: shape.channels(), affine },
+            ChannelCoupling::Given
+            | ChannelCoupling::Same
+            | ChannelCoupling::Grouped { .. }
+            | ChannelCoupling::Image
+            | ChannelCoupling::Tied => node.op.clone(),
+            ChannelCoupling::Joined { .. } | ChannelCoupling::Permuted(_) | ChannelCoupling::Reduced { .. } => {
                 node.op.clone()
             }
-            Coupling::Joined { .. } | Coupling::Permuted(_) | Coupling::Reduced { .. } => node.op.clone(),
-            Coupling::Kept | Coupling::OtherAxes { .. } => node.op.clone(),
-            Coupling::Multiplied | Coupling::Lost | Coupling::Remembered(_) | Coupling::Unknown(_) => node.op.clone(),
+            ChannelCoupling::Kept | ChannelCoupling::OtherAxes { .. } => node.op.clone(),
+            ChannelCoupling::Multiplied
+            | ChannelCoupling::Lost
+            | ChannelCoupling::Remembered(_)
+            | ChannelCoupling::Unknown(_) => node.op.clone(),
         }
     }
 
@@ -66,8 +79,8 @@ impl Left<'_> {
     }
 
     /// Remaining trained elements of a node that has another number of them than its operation implies.
-    fn trained(&self, id: NodeId, node: &Node) -> Option<u64> {
-        let account = Account::new(self.network, node, self.groups.tensors[id.index()].as_ref())?;
+    fn trained_elements(&self, id: NodeId, node: &Node) -> Option<u64> {
+        let account = ParameterAccount::new(self.network, node, self.groups.tensors[id.index()].as_ref())?;
         let left =
             |id: NodeId| self.groups.tensors[id.index()].as_ref().map(|channels| self.count(&channels.ids) as u64);
         let inputs = node.inputs.first().and_then(|&input| left(input)).filter(|_| account.inputs > 0);
@@ -89,12 +102,12 @@ impl Left<'_> {
     }
 
     /// The number of the first `start` positions along `axis` that remain.
-    fn before(&self, id: NodeId, axis: usize, start: usize) -> usize {
+    fn remaining_before(&self, id: NodeId, axis: usize, start: usize) -> usize {
         let followed = self.groups.tensors[id.index()].as_ref().filter(|channels| channels.axis == axis);
         followed.map_or(start, |channels| self.count(&channels.ids[..start]))
     }
 
-    fn count(&self, ids: &[Group]) -> usize {
+    fn count(&self, ids: &[GroupId]) -> usize {
         ids.iter().filter(|&&group| !self.gone[group as usize]).count()
     }
 }

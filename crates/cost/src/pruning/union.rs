@@ -1,19 +1,19 @@
 //! Disjoint sets of channels, some of which may not shrink.
 
-use super::reason::Reason;
+use super::reason::UnprunableReason;
 
 /// Sets of channels that stay or go together; a set with a reason stays.
 #[derive(Default)]
-pub(super) struct Union {
+pub(super) struct ChannelUnion {
     parent: Vec<u32>,
     /// At the root of a set: why it cannot be pruned, as an index into `reasons`; the first reason found is kept.
     fixed: Vec<Option<u32>>,
-    reasons: Vec<Reason>,
+    reasons: Vec<UnprunableReason>,
 }
 
-impl Union {
+impl ChannelUnion {
     /// Adds `count` new channels, each in a separate set.
-    pub fn fresh(&mut self, count: usize) -> std::ops::Range<u32> {
+    pub fn add_channels(&mut self, count: usize) -> std::ops::Range<u32> {
         let start = self.parent.len() as u32;
         let end = start + count as u32;
         self.parent.extend(start..end);
@@ -45,7 +45,7 @@ impl Union {
     }
 
     /// Forbids pruning any of `channels`.
-    pub fn fix(&mut self, channels: &[u32], reason: Reason) {
+    pub fn fix(&mut self, channels: &[u32], reason: UnprunableReason) {
         let index = self.reasons.len() as u32;
         self.reasons.push(reason);
         for &channel in channels {
@@ -55,7 +55,7 @@ impl Union {
     }
 
     /// Why the set of `channel` cannot be pruned.
-    pub fn reason(&mut self, channel: u32) -> Option<&Reason> {
+    pub fn reason(&mut self, channel: u32) -> Option<&UnprunableReason> {
         let root = self.find(channel) as usize;
         self.fixed[root].map(|index| &self.reasons[index as usize])
     }

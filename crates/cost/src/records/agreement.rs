@@ -2,7 +2,7 @@
 
 /// The time of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Agreement {
+pub struct TimeAgreement {
     /// The time that is saved.
     pub milliseconds: f64,
     /// Half of the difference to the next longer time, relative to the shortest.
@@ -19,10 +19,10 @@ pub struct Agreement {
 /// // Two were: that the third was quicker is confirmed by nobody.
 /// assert_eq!(agreement(&[300.0, 250.0, 300.0]).unwrap().spread, 0.1);
 /// ```
-pub fn agreement(medians: &[f64]) -> Option<Agreement> {
+pub fn agreement(medians: &[f64]) -> Option<TimeAgreement> {
     let mut sorted = medians.to_vec();
     sorted.sort_by(f64::total_cmp);
     let milliseconds = *sorted.first()?;
     let next = sorted.get(1).unwrap_or(&milliseconds);
-    Some(Agreement { milliseconds, spread: (next - milliseconds) / 2.0 / milliseconds })
+    Some(TimeAgreement { milliseconds, spread: (next - milliseconds) / 2.0 / milliseconds })
 }

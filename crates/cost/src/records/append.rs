@@ -1,10 +1,10 @@
 //! Appends rows one by one, so that no measurement is lost, and checks beforehand that the folder is writable.
 
-use super::columns::{self, Column, Lacking, Line};
-use super::contents::{Contents, malformed, reader};
+use super::columns::{self, MissingColumn, RowColumn, RowLine};
+use super::contents::{RowFileContents, malformed_error, reader};
 use super::dialect::{NONE, SEPARATOR, check_cell};
-use super::log::{Log, log_file, read};
-use super::record::Record;
+use super::log::{RowLog, log_file, read};
+use super::record::RowRecord;
 use super::variant::Variant;
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 
 /// A file of rows that is open for appending.
 #[derive(Debug)]
-pub struct Appender {
+pub struct RowAppender {
     file: RowFile,
 }
 
-impl Appender {
+impl RowAppender {
     /// Opens the rows of `variant` under `log_dir` and reads the existing ones; a file that does not exist yet is
     /// empty.
     ///
@@ -29,14 +29,14 @@ impl Appender {
     ///
     /// # Errors
     /// A file that is not such a profile, that has unknown columns, or whose rows lack stage and outcome.
-    pub fn open(log_dir: &Path, variant: &Variant, quantity: Quantity, stage: Stage) -> Result<(Self, Option<Log>)> {
+    pub fn open(log_dir: &Path, variant: &Variant, quantity: Quantity, stage: Stage) -> Result<(Self, Option<RowLog>)> {
         let file = RowFile { path: log_file(log_dir, quantity, variant), variable: quantity.into() };
         if !file.path.exists() {
-            return Ok((Appender { file }, None));
+            return Ok((RowAppender { file }, None));
         }
         let log = read(&file.path, quantity, stage)?;
-        file.mend(log.whole)?;
-        Ok((Appender { file }, Some(log)))
+        file.truncate_to(log.whole)?;
+        Ok((RowAppender { file }, Some(log)))
     }
 
     /// Where the rows are written.
@@ -48,16 +48,16 @@ impl Appender {
     ///
     /// # Errors
     /// When that row no longer exists, or the file cannot be written.
-    pub fn replace(&self, old: &Record, new: &Record) -> Result<()> {
+    pub fn replace(&self, old: &RowRecord, new: &RowRecord) -> Result<()> {
         let path = &self.file.path;
-        let rows = Contents::read(path, self.file.variable, old.workload.step.stage)?.whole;
+        let rows = RowFileContents::read(path, self.file.variable, old.workload.step.stage)?.whole;
         let line_of_old = rows.iter().rev().find(|(_, row)| row.record == *old).map(|(position, _)| position.line);
         let gone = || Error::input(format!("the row of {} has gone", old.identity())).file(path);
         let line_of_old =
             line_of_old.ok_or_else(|| gone().help("let nothing else change the profile while it is measured"))?;
         let text = input_file::text(path, "read the profile")?;
         let lines = (1..).zip(text.lines()).map(|(line, text)| match line == line_of_old {
-            true => row(&Line::from(new).cells()),
+            true => row(&RowLine::from(new).cells()),
             false => text.to_owned() + "\n",
         });
         atomic_write::save(path, lines.collect::<String>())
@@ -67,16 +67,20 @@ impl Appender {
     ///
     /// # Errors
     /// When the row cannot be written; then the file keeps no part of it.
-    pub fn append(&self, record: &Record) -> Result<()> {
+    pub fn append(&self, record: &RowRecord) -> Result<()> {
         self.append_all(std::slice::from_ref(record))
     }
 
     /// Appends all of these rows or none.
     ///
     /// # Errors
-    /// See [`Appender::append`].
-    pub fn append_all(&self, records: &[Record]) -> Result<()> {
-        if records.is_empty() { Ok(()) } else { self.file.append(&records.iter().map(Line::from).collect::<Vec<_>>()) }
+    /// See [`RowAppender::append`].
+    pub fn append_all(&self, records: &[RowRecord]) -> Result<()> {
+        if records.is_empty() {
+            Ok(())
+        } else {
+            self.file.append(&records.iter().map(RowLine::from).collect::<Vec<_>>())
+        }
     }
 }
 
@@ -88,8 +92,8 @@ pub(super) struct RowFile {
 
 impl RowFile {
     /// Appends all rows or none, and syncs them to disk.
-    pub fn append(&self, lines: &[Line]) -> Result<()> {
-        let rows: Vec<Vec<String>> = lines.iter().map(Line::cells).collect();
+    pub fn append(&self, lines: &[RowLine]) -> Result<()> {
+        let rows: Vec<Vec<String>> = lines.iter().map(RowLine::cells).collect();
         rows.iter().flatten().try_for_each(|cell| check_cell(cell)).map_err(|error| error.file(&self.path))?;
         self.write(&rows).map_err(|cause| {
             Error::io(&self.path, "append a row", &cause).help("make room or permit writing, then run again")
@@ -112,7 +116,7 @@ impl RowFile {
 
     /// Prepares an existing file for more rows: it ends after its first `whole` bytes, with a line break, and has all
     /// current columns.
-    pub fn mend(&self, whole: u64) -> Result<()> {
+    pub fn truncate_to(&self, whole: u64) -> Result<()> {
         let opened = OpenOptions::new().append(true).open(&self.path);
         opened.map_err(|cause| Error::io(&self.path, "mend the profile", &cause))?;
         let bytes = input_file::bytes(&self.path, "read the profile")?;
@@ -127,16 +131,16 @@ impl RowFile {
             return Ok(String::new());
         }
         let mut reader = reader(text);
-        let names = reader.headers().map_err(|cause| malformed(&self.path, &cause))?.clone();
-        let place = |column: &Column| names.iter().position(|name| name == column.name);
-        let places: Vec<Option<usize>> = columns::of(self.variable).map(place).collect();
-        let unsaid = |column: &Column| column.lacking != Lacking::Unknown && place(column).is_none();
-        if places.iter().flatten().count() < names.len() || columns::of(self.variable).any(unsaid) {
+        let names = reader.headers().map_err(|cause| malformed_error(&self.path, &cause))?.clone();
+        let place = |column: &RowColumn| names.iter().position(|name| name == column.name);
+        let places: Vec<Option<usize>> = columns::columns_of(self.variable).map(place).collect();
+        let unsaid = |column: &RowColumn| column.lacking != MissingColumn::Unknown && place(column).is_none();
+        if places.iter().flatten().count() < names.len() || columns::columns_of(self.variable).any(unsaid) {
             return Err(self.other_columns());
         }
         let mut modern = columns::header(self.variable) + "\n";
         for cells in reader.records() {
-            let cells = cells.map_err(|cause| malformed(&self.path, &cause))?;
+            let cells = cells.map_err(|cause| malformed_error(&self.path, &cause))?;
             let cell = |place: &Option<usize>| place.and_then(|place| cells.get(place)).unwrap_or(NONE).to_owned();
             modern += &row(&places.iter().map(cell).collect::<Vec<_>>());
         }

@@ -1,7 +1,7 @@
 //! `conditions.jsonl`, next to the rows: every run of a worker with the machine's conditions around it, including
 //! discarded runs.
 
-use super::record::Outcome;
+use super::record::MeasurementOutcome;
 use super::variant::Variant;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
@@ -20,7 +20,7 @@ pub const CONDITIONS_FILE: &str = "conditions.jsonl";
 
 /// One run of a worker, as one line of JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Attempt {
+pub struct WorkerRun {
     /// The network at its level.
     #[serde(flatten)]
     pub variant: Variant,
@@ -28,7 +28,7 @@ pub struct Attempt {
     #[serde(flatten)]
     pub workload: Workload,
     /// The outcome that its row has or would have had.
-    pub outcome: Outcome,
+    pub outcome: MeasurementOutcome,
     /// The reason not to trust its time; none if there is no such reason.
     pub doubt: Option<String>,
     /// Whether its values went into the rows.
@@ -68,7 +68,7 @@ pub fn check_conditions(log_dir: &Path) -> Result<()> {
     })
 }
 
-impl Attempt {
+impl WorkerRun {
     /// Appends it to the file in `log_dir`, unless it adds nothing to its row.
     ///
     /// # Errors

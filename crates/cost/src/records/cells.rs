@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// An upper bound: no step takes this many milliseconds (31 years) or MiB.
 const MOST: f64 = 1e12;
 
-pub(super) struct Cell<'a> {
+pub(super) struct RowCell<'a> {
     pub file: &'a Path,
     /// From 1.
     pub line: usize,
@@ -16,16 +16,16 @@ pub(super) struct Cell<'a> {
     pub text: &'a str,
 }
 
-impl Cell<'_> {
+impl RowCell<'_> {
     /// Adds the cell's position to an error.
-    pub fn place(&self, error: Error) -> Error {
+    pub fn with_place(&self, error: Error) -> Error {
         error.file(self.file).line(self.line)
     }
 
     /// The error for a cell with unexpected content.
     pub fn wrong(&self, expected: &str) -> Error {
         let found = format!("{} holds \"{}\"", self.column, self.text);
-        self.place(Error::input(found)).expected(expected).help("correct the cell or remove the row")
+        self.with_place(Error::input(found)).expected(expected).help("correct the cell or remove the row")
     }
 
     pub fn one_of<T: Copy, const N: usize>(&self, all: [T; N], name: fn(T) -> &'static str) -> Result<T> {
@@ -43,7 +43,7 @@ impl Cell<'_> {
 
     /// A measured number. After a failed measurement it may be missing or negative: `mem_used` is a difference, and a
     /// killed process leaves it at any value.
-    pub fn measured(&self, passed: bool) -> Result<Option<f64>> {
+    pub fn measured_number(&self, passed: bool) -> Result<Option<f64>> {
         match self.optional()? {
             Some(value) if value > 0.0 && value <= MOST => Ok(Some(value)),
             Some(value) if passed || f64::is_nan(value) => Err(self.wrong("a number above 0")),

@@ -1,30 +1,30 @@
 //! The columns of all files of rows, in one table that headers, readers and writers use.
 
-use super::cells::Cell;
-use super::dialect::{NONE, SEPARATOR, joined, written};
-use super::layer::{LayerRecord, Operation, node_cell};
-use super::record::{MemoryColumns, Outcome, Reading, Record};
+use super::cells::RowCell;
+use super::dialect::{NONE, SEPARATOR, join_words, optional_text};
+use super::layer::{LayerOperation, LayerRecord, node_cell};
+use super::record::{MeasurementOutcome, MemoryColumns, RowReading, RowRecord};
 use super::variant::Variant;
-use Lacking::{Assumed, Refused, Unknown};
+use MissingColumn::{Assumed, Refused, Unknown};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, Milliseconds};
-use perf4sight_step::workload::{Pass, Stage, Step, Variable, Workload};
+use perf4sight_step::workload::{Stage, Step, StepPart, Variable, Workload};
 use std::path::PathBuf;
 
 /// The largest batch size that is read; a larger value is damage. Rows of other programs may have larger batch sizes
 /// than a step can be requested with.
 const LARGEST_READ: u64 = 1 << 32;
 
-pub(super) struct Line {
+pub(super) struct RowLine {
     pub variable: Variable,
-    pub record: Record,
+    pub record: RowRecord,
     /// None for a whole step.
-    pub operation: Option<Operation>,
-    pub pass: Pass,
+    pub operation: Option<LayerOperation>,
+    pub pass: StepPart,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lacking {
+pub(super) enum MissingColumn {
     /// It is not a file of rows.
     Refused,
     /// It is a published file: its rows get a default value. New rows are never appended to it.
@@ -33,20 +33,20 @@ pub(super) enum Lacking {
     Unknown,
 }
 
-pub(super) struct Column {
+pub(super) struct RowColumn {
     pub name: &'static str,
     files: &'static [Variable],
-    pub lacking: Lacking,
-    content: Content,
+    pub lacking: MissingColumn,
+    content: CellFormat,
 }
 
 /// How a cell is parsed into a line, and formatted from it.
-enum Content {
-    Line(fn(&Cell<'_>, &mut Line) -> Result<()>, fn(&Line) -> String),
+enum CellFormat {
+    Line(fn(&RowCell<'_>, &mut RowLine) -> Result<()>, fn(&RowLine) -> String),
     /// MiB.
     Memory(fn(&mut MemoryColumns) -> &mut Option<Bytes>),
     /// `None` if the row is not of an operation.
-    Operation(fn(&Cell<'_>, &mut Operation) -> Result<()>, fn(&Operation) -> String),
+    Operation(fn(&RowCell<'_>, &mut LayerOperation) -> Result<()>, fn(&LayerOperation) -> String),
 }
 
 const ALL: &[Variable] = &Variable::ALL;
@@ -61,59 +61,71 @@ const LAYERS: &[Variable] = &[Variable::Layers];
 /// `outcome` comes last: a row cut off inside its last cell has all its cells, but a truncated outcome is never
 /// another valid one. Neither is the truncated end of `model`, which is the last column of published rows. Some
 /// published files lack `free`.
-const COLUMNS: &[Column] = &[
-    column("passed", ALL, Refused, Content::Line(read_passed, |line| passed(line.record.outcome).to_owned())),
-    column("latency", TIMES, Refused, Content::Line(read_latency, write_latency)),
-    column("mem_alloc", MEMORY, Refused, Content::Memory(|memory| &mut memory.allocated)),
-    column("mem_reserved", MEMORY, Refused, Content::Memory(|memory| &mut memory.reserved)),
-    column("mem_used", MEMORY, Refused, Content::Memory(|memory| &mut memory.used)),
-    column("mem_avail", MEMORY, Refused, Content::Memory(|memory| &mut memory.available)),
-    column("free", MEMORY, Unknown, Content::Memory(|memory| &mut memory.free)),
-    column("capacity", MEMORY, Refused, Content::Memory(|memory| &mut memory.capacity)),
-    column("test_var", ALL, Refused, Content::Line(check_variable, |line| line.variable.to_string())),
-    column("bs", ALL, Refused, Content::Line(read_batch, |line| line.record.workload.batch.to_string())),
-    column("dataset", ALL, Refused, Content::Line(read_dataset, |line| line.record.dataset.clone())),
-    column("net_name", ALL, Refused, Content::Line(read_network, |line| line.record.variant.network.clone())),
-    column("model", ALL, Refused, Content::Line(read_model, |line| line.record.file.display().to_string())),
-    column("stage", ALL, Assumed, Content::Line(read_stage, |line| line.record.workload.step.stage.to_string())),
-    column("steps", ALL, Unknown, Content::Line(read_steps, |line| written(line.record.steps))),
-    column("spread", ALL, Unknown, Content::Line(read_spread, |line| written(line.record.spread))),
-    column("visits", LATENCY, Unknown, Content::Line(read_visits, |line| joined(&line.record.visits, " "))),
-    column("mem_heap", MEMORY, Unknown, Content::Memory(|memory| &mut memory.heap)),
-    column("node", LAYERS, Refused, Content::Line(read_node, write_node)),
-    column("op", LAYERS, Refused, Content::Operation(read_op, |operation| operation.op.clone())),
-    column("pass", LAYERS, Refused, Content::Line(read_pass, |line| line.pass.name().to_owned())),
-    column("inputs", LAYERS, Refused, Content::Operation(read_inputs, write_inputs)),
-    column("output", LAYERS, Refused, Content::Operation(read_output, |operation| joined(&operation.output, "x"))),
-    column("parameters", LAYERS, Refused, Content::Operation(read_parameters, |op| op.parameters.to_string())),
-    column("step", ALL, Unknown, Content::Line(read_step, |line| line.record.workload.step.cell())),
-    column("outcome", ALL, Assumed, Content::Line(read_outcome, |line| line.record.outcome.to_string())),
+const COLUMNS: &[RowColumn] = &[
+    column("passed", ALL, Refused, CellFormat::Line(read_passed, |line| passed_word(line.record.outcome).to_owned())),
+    column("latency", TIMES, Refused, CellFormat::Line(read_latency, write_latency)),
+    column("mem_alloc", MEMORY, Refused, CellFormat::Memory(|memory| &mut memory.allocated)),
+    column("mem_reserved", MEMORY, Refused, CellFormat::Memory(|memory| &mut memory.reserved)),
+    column("mem_used", MEMORY, Refused, CellFormat::Memory(|memory| &mut memory.used)),
+    column("mem_avail", MEMORY, Refused, CellFormat::Memory(|memory| &mut memory.available)),
+    column("free", MEMORY, Unknown, CellFormat::Memory(|memory| &mut memory.free)),
+    column("capacity", MEMORY, Refused, CellFormat::Memory(|memory| &mut memory.capacity)),
+    column("test_var", ALL, Refused, CellFormat::Line(check_variable, |line| line.variable.to_string())),
+    column("bs", ALL, Refused, CellFormat::Line(read_batch, |line| line.record.workload.batch.to_string())),
+    column("dataset", ALL, Refused, CellFormat::Line(read_dataset, |line| line.record.dataset.clone())),
+    column("net_name", ALL, Refused, CellFormat::Line(read_network, |line| line.record.variant.network.clone())),
+    column("model", ALL, Refused, CellFormat::Line(read_model, |line| line.record.file.display().to_string())),
+    column("stage", ALL, Assumed, CellFormat::Line(read_stage, |line| line.record.workload.step.stage.to_string())),
+    column("steps", ALL, Unknown, CellFormat::Line(read_steps, |line| optional_text(line.record.steps))),
+    column("spread", ALL, Unknown, CellFormat::Line(read_spread, |line| optional_text(line.record.spread))),
+    column("visits", LATENCY, Unknown, CellFormat::Line(read_visits, |line| join_words(&line.record.visits, " "))),
+    column("mem_heap", MEMORY, Unknown, CellFormat::Memory(|memory| &mut memory.heap)),
+    column("node", LAYERS, Refused, CellFormat::Line(read_node, write_node)),
+    column("op", LAYERS, Refused, CellFormat::Operation(read_op, |operation| operation.op.clone())),
+    column("pass", LAYERS, Refused, CellFormat::Line(read_pass, |line| line.pass.name().to_owned())),
+    column("inputs", LAYERS, Refused, CellFormat::Operation(read_inputs, write_inputs)),
+    column(
+        "output",
+        LAYERS,
+        Refused,
+        CellFormat::Operation(read_output, |operation| join_words(&operation.output, "x")),
+    ),
+    column("parameters", LAYERS, Refused, CellFormat::Operation(read_parameters, |op| op.parameters.to_string())),
+    column("step", ALL, Unknown, CellFormat::Line(read_step, |line| line.record.workload.step.cell())),
+    column("outcome", ALL, Assumed, CellFormat::Line(read_outcome, |line| line.record.outcome.to_string())),
 ];
 
-const fn column(name: &'static str, files: &'static [Variable], lacking: Lacking, content: Content) -> Column {
-    Column { name, files, lacking, content }
+const fn column(
+    name: &'static str,
+    files: &'static [Variable],
+    lacking: MissingColumn,
+    content: CellFormat,
+) -> RowColumn {
+    RowColumn { name, files, lacking, content }
 }
 
 /// The columns of files of that variable, in the order they are written.
-pub(super) fn of(variable: Variable) -> impl Iterator<Item = &'static Column> {
+pub(super) fn columns_of(variable: Variable) -> impl Iterator<Item = &'static RowColumn> {
     COLUMNS.iter().filter(move |column| column.files.contains(&variable))
 }
 
 pub(super) fn header(variable: Variable) -> String {
-    of(variable).map(|column| column.name).collect::<Vec<_>>().join(SEPARATOR)
+    columns_of(variable).map(|column| column.name).collect::<Vec<_>>().join(SEPARATOR)
 }
 
-impl Column {
-    pub fn read(&self, cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+impl RowColumn {
+    pub fn read(&self, cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
         match self.content {
-            Content::Line(read, _) => read(cell, line),
-            Content::Operation(read, _) => line.operation.as_mut().map_or(Ok(()), |operation| read(cell, operation)),
-            Content::Memory(field) => {
+            CellFormat::Line(read, _) => read(cell, line),
+            CellFormat::Operation(read, _) => line.operation.as_mut().map_or(Ok(()), |operation| read(cell, operation)),
+            CellFormat::Memory(field) => {
                 let mib = match self.lacking {
-                    Lacking::Unknown => cell.optional()?,
-                    Lacking::Refused | Lacking::Assumed => cell.measured(line.record.outcome.passed())?,
+                    MissingColumn::Unknown => cell.optional()?,
+                    MissingColumn::Refused | MissingColumn::Assumed => {
+                        cell.measured_number(line.record.outcome.passed())?
+                    }
                 };
-                if let Reading::Memory(memory) = &mut line.record.reading {
+                if let RowReading::Memory(memory) = &mut line.record.reading {
                     *field(memory) = mib.map(Bytes::from_mib);
                 }
                 Ok(())
@@ -121,193 +133,197 @@ impl Column {
         }
     }
 
-    fn write(&self, line: &Line) -> String {
+    fn write(&self, line: &RowLine) -> String {
         match (&self.content, line.record.reading) {
-            (Content::Line(_, write), _) => write(line),
-            (Content::Operation(_, write), _) => written(line.operation.as_ref().map(write)),
-            (Content::Memory(field), Reading::Memory(mut memory)) => written(field(&mut memory).map(Bytes::mib)),
-            (Content::Memory(_), Reading::Latency(_)) => NONE.to_owned(),
+            (CellFormat::Line(_, write), _) => write(line),
+            (CellFormat::Operation(_, write), _) => optional_text(line.operation.as_ref().map(write)),
+            (CellFormat::Memory(field), RowReading::Memory(mut memory)) => {
+                optional_text(field(&mut memory).map(Bytes::mib))
+            }
+            (CellFormat::Memory(_), RowReading::Latency(_)) => NONE.to_owned(),
         }
     }
 }
 
-impl Line {
+impl RowLine {
     /// A line before its cells are read: of a file without a `stage` column, it is of `stage`.
     pub fn unread(variable: Variable, stage: Stage) -> Self {
         let reading = match variable {
-            Variable::Latency | Variable::Layers => Reading::Latency(None),
-            Variable::Memory => Reading::Memory(MemoryColumns::default()),
+            Variable::Latency | Variable::Layers => RowReading::Latency(None),
+            Variable::Memory => RowReading::Memory(MemoryColumns::default()),
         };
         let workload = Workload::published(stage, 1);
-        let record = Record::new(Variant::new("", 0), workload, Outcome::Measured, reading);
-        Line { variable, record, operation: None, pass: Pass::Step }
+        let record = RowRecord::new(Variant::new("", 0), workload, MeasurementOutcome::Measured, reading);
+        RowLine { variable, record, operation: None, pass: StepPart::Step }
     }
 
     pub fn cells(&self) -> Vec<String> {
-        of(self.variable).map(|column| column.write(self)).collect()
+        columns_of(self.variable).map(|column| column.write(self)).collect()
     }
 }
 
-impl From<&Record> for Line {
-    fn from(record: &Record) -> Self {
-        Line { variable: record.quantity().into(), record: record.clone(), operation: None, pass: Pass::Step }
+impl From<&RowRecord> for RowLine {
+    fn from(record: &RowRecord) -> Self {
+        RowLine { variable: record.quantity().into(), record: record.clone(), operation: None, pass: StepPart::Step }
     }
 }
 
-impl From<&LayerRecord> for Line {
+impl From<&LayerRecord> for RowLine {
     fn from(layer: &LayerRecord) -> Self {
         let LayerRecord { record, operation, pass } = layer.clone();
-        Line { variable: Variable::Layers, record, operation, pass }
+        RowLine { variable: Variable::Layers, record, operation, pass }
     }
 }
 
-impl From<Line> for LayerRecord {
-    fn from(line: Line) -> Self {
-        let Line { record, operation, pass, .. } = line;
+impl From<RowLine> for LayerRecord {
+    fn from(line: RowLine) -> Self {
+        let RowLine { record, operation, pass, .. } = line;
         LayerRecord { record, operation, pass }
     }
 }
 
-fn passed(outcome: Outcome) -> &'static str {
+fn passed_word(outcome: MeasurementOutcome) -> &'static str {
     if outcome.passed() { "True" } else { "False" }
 }
 
 /// A published row has no `outcome`: there, not passed means that the step did not fit.
-fn read_passed(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
-    let outcomes = [Outcome::Measured, Outcome::OutOfMemory];
-    let outcome = outcomes.into_iter().find(|outcome| passed(*outcome) == cell.text);
+fn read_passed(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
+    let outcomes = [MeasurementOutcome::Measured, MeasurementOutcome::OutOfMemory];
+    let outcome = outcomes.into_iter().find(|outcome| passed_word(*outcome) == cell.text);
     line.record.outcome = outcome.ok_or_else(|| cell.wrong("True or False"))?;
     Ok(())
 }
 
-fn read_outcome(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
-    let outcome = cell.one_of(Outcome::ALL, Outcome::name)?;
-    let word = passed(line.record.outcome);
-    if passed(outcome) != word {
+fn read_outcome(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
+    let outcome = cell.one_of(MeasurementOutcome::ALL, MeasurementOutcome::name)?;
+    let word = passed_word(line.record.outcome);
+    if passed_word(outcome) != word {
         return Err(cell.wrong(&format!("a word that goes with passed = {word}")));
     }
     line.record.outcome = outcome;
     Ok(())
 }
 
-fn read_latency(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
-    let milliseconds = cell.measured(line.record.outcome.passed())?;
-    line.record.reading = Reading::Latency(milliseconds.map(Milliseconds));
+fn read_latency(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
+    let milliseconds = cell.measured_number(line.record.outcome.passed())?;
+    line.record.reading = RowReading::Latency(milliseconds.map(Milliseconds));
     Ok(())
 }
 
-fn write_latency(line: &Line) -> String {
+fn write_latency(line: &RowLine) -> String {
     match line.record.reading {
-        Reading::Latency(latency) => written(latency.map(|latency| latency.0)),
-        Reading::Memory(_) => NONE.to_owned(),
+        RowReading::Latency(latency) => optional_text(latency.map(|latency| latency.0)),
+        RowReading::Memory(_) => NONE.to_owned(),
     }
 }
 
-fn check_variable(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+fn check_variable(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
     let (found, expected) = (cell.text, line.variable);
     if found == expected.name() {
         return Ok(());
     }
     let mixed = Error::input(format!("a {found} row among {expected} rows"));
-    Err(cell.place(mixed).help("move it to the folder of its kind"))
+    Err(cell.with_place(mixed).help("move it to the folder of its kind"))
 }
 
-fn read_batch(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+fn read_batch(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
     let batch = cell.text.parse().ok().filter(|batch| (1..=LARGEST_READ).contains(batch));
     line.record.workload.batch = batch.ok_or_else(|| cell.wrong("a batch size of 1 or more"))?;
     Ok(())
 }
 
-fn read_dataset(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+fn read_dataset(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
     line.record.dataset = cell.text.to_owned();
     Ok(())
 }
 
-fn read_network(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+fn read_network(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
     line.record.variant.network = cell.text.to_owned();
     Ok(())
 }
 
 /// `net_name` is the known name that the file's stem begins with.
-fn read_model(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+fn read_model(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
     let file = PathBuf::from(cell.text);
     let known_ending = file.extension().is_some_and(|ending| ending == "py" || ending == "onnx");
     let stem = file.file_stem().and_then(|stem| stem.to_str()).filter(|_| known_ending);
     let stem = stem.ok_or_else(|| cell.wrong("the path of a .onnx or .py file"))?;
-    let variant = Variant::parse(stem, [line.record.variant.network.as_str()]).map_err(|error| cell.place(error))?;
+    let variant =
+        Variant::parse(stem, [line.record.variant.network.as_str()]).map_err(|error| cell.with_place(error))?;
     (line.record.variant, line.record.file) = (variant, file);
     Ok(())
 }
 
-fn read_stage(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
-    line.record.workload.step.stage = Stage::parse(cell.text).map_err(|error| cell.place(error))?;
+fn read_stage(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
+    line.record.workload.step.stage = Stage::parse(cell.text).map_err(|error| cell.with_place(error))?;
     Ok(())
 }
 
 /// Rows of earlier versions are of published steps.
-fn read_step(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+fn read_step(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
     let step = &mut line.record.workload.step;
     if cell.text != NONE {
-        *step = Step::from_cell(step.stage, cell.text).map_err(|error| cell.place(error))?;
+        *step = Step::from_cell(step.stage, cell.text).map_err(|error| cell.with_place(error))?;
     }
     Ok(())
 }
 
-fn read_steps(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+fn read_steps(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
     line.record.steps = cell.optional()?;
     Ok(())
 }
 
-fn read_spread(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+fn read_spread(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
     line.record.spread = cell.share()?;
     Ok(())
 }
 
-fn read_visits(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+fn read_visits(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
     line.record.visits = cell.numbers()?;
     Ok(())
 }
 
-fn read_pass(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
-    line.pass = cell.one_of(Pass::ALL, Pass::name)?;
+fn read_pass(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
+    line.pass = cell.one_of(StepPart::ALL, StepPart::name)?;
     Ok(())
 }
 
-fn read_node(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
-    line.operation = (cell.text != NONE).then(|| Operation { node: cell.text.to_owned(), ..Operation::default() });
+fn read_node(cell: &RowCell<'_>, line: &mut RowLine) -> Result<()> {
+    line.operation =
+        (cell.text != NONE).then(|| LayerOperation { node: cell.text.to_owned(), ..LayerOperation::default() });
     Ok(())
 }
 
-fn write_node(line: &Line) -> String {
-    written(line.operation.as_ref().map(|operation| node_cell(&operation.node)))
+fn write_node(line: &RowLine) -> String {
+    optional_text(line.operation.as_ref().map(|operation| node_cell(&operation.node)))
 }
 
-fn read_op(cell: &Cell<'_>, operation: &mut Operation) -> Result<()> {
+fn read_op(cell: &RowCell<'_>, operation: &mut LayerOperation) -> Result<()> {
     operation.op = cell.text.to_owned();
     Ok(())
 }
 
-fn read_inputs(cell: &Cell<'_>, operation: &mut Operation) -> Result<()> {
+fn read_inputs(cell: &RowCell<'_>, operation: &mut LayerOperation) -> Result<()> {
     let shapes = cell.text.split('+').filter(|shape| *shape != NONE);
     operation.inputs = shapes.map(|text| shape(cell, text)).collect::<Result<_>>()?;
     Ok(())
 }
 
-fn write_inputs(operation: &Operation) -> String {
-    joined(&operation.inputs.iter().map(|shape| joined(shape, "x")).collect::<Vec<_>>(), "+")
+fn write_inputs(operation: &LayerOperation) -> String {
+    join_words(&operation.inputs.iter().map(|shape| join_words(shape, "x")).collect::<Vec<_>>(), "+")
 }
 
-fn read_output(cell: &Cell<'_>, operation: &mut Operation) -> Result<()> {
+fn read_output(cell: &RowCell<'_>, operation: &mut LayerOperation) -> Result<()> {
     operation.output = shape(cell, cell.text)?;
     Ok(())
 }
 
-fn shape(cell: &Cell<'_>, text: &str) -> Result<Vec<usize>> {
+fn shape(cell: &RowCell<'_>, text: &str) -> Result<Vec<usize>> {
     let lengths: Option<Vec<usize>> = text.split('x').map(|length| length.parse().ok()).collect();
     lengths.ok_or_else(|| cell.wrong("lengths joined by x, shapes by +, such as 64x56x56+64x56x56"))
 }
 
-fn read_parameters(cell: &Cell<'_>, operation: &mut Operation) -> Result<()> {
+fn read_parameters(cell: &RowCell<'_>, operation: &mut LayerOperation) -> Result<()> {
     operation.parameters = cell.optional()?.unwrap_or_default();
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Reads the rows of any file by column name; rows that a crash cut off are left out.
 
-use super::cells::Cell;
-use super::columns::{self, Column, Lacking, Line};
+use super::cells::RowCell;
+use super::columns::{self, MissingColumn, RowColumn, RowLine};
 use super::dialect::SEPARATOR;
 use csv::StringRecord;
 use perf4sight_base::error::{Error, Result};
@@ -12,8 +12,8 @@ use std::path::Path;
 /// The columns whose truncated cells are never valid values.
 const CLOSING: [&str; 2] = ["model", "outcome"];
 
-pub(super) struct Contents {
-    pub whole: Vec<(Position, Line)>,
+pub(super) struct RowFileContents {
+    pub whole: Vec<(LinePosition, RowLine)>,
     /// Line of a last row that a crash cut off.
     pub torn: Option<usize>,
     /// Bytes up to the end of the last whole row.
@@ -21,30 +21,30 @@ pub(super) struct Contents {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Position {
+pub(super) struct LinePosition {
     /// From 1.
     pub line: usize,
     /// Bytes before it.
     pub start: u64,
 }
 
-impl Position {
+impl LinePosition {
     /// The reader counts the second character of a Windows line end to the next record.
-    fn of(text: &str, at: &csv::Position) -> Self {
+    fn from_csv(text: &str, at: &csv::Position) -> Self {
         let late = u64::from(text.as_bytes().get(at.byte() as usize) == Some(&b'\n'));
-        Position { line: (at.line() + late) as usize, start: at.byte() + late }
+        LinePosition { line: (at.line() + late) as usize, start: at.byte() + late }
     }
 }
 
-struct Header<'a> {
+struct RowHeader<'a> {
     file: &'a Path,
     variable: Variable,
     names: StringRecord,
     /// The known columns that the file has, with their indices.
-    found: Vec<(&'static Column, usize)>,
+    found: Vec<(&'static RowColumn, usize)>,
 }
 
-impl Contents {
+impl RowFileContents {
     /// Reads a file of that variable; rows of a file without a `stage` column are of `stage`.
     pub fn read(file: &Path, variable: Variable, stage: Stage) -> Result<Self> {
         let bytes = input_file::bytes(file, "read the profile")?;
@@ -57,19 +57,19 @@ impl Contents {
     }
 
     fn parse(file: &Path, text: &str, variable: Variable, stage: Stage) -> Result<Self> {
-        let mut contents = Contents { whole: Vec::new(), torn: None, bytes: text.len() as u64 };
+        let mut contents = RowFileContents { whole: Vec::new(), torn: None, bytes: text.len() as u64 };
         // A crash while the file was created leaves only the beginning of a header.
         if !text.contains('\n') && columns::header(variable).starts_with(text) {
-            return Ok(Contents { torn: (!text.is_empty()).then_some(1), bytes: 0, ..contents });
+            return Ok(RowFileContents { torn: (!text.is_empty()).then_some(1), bytes: 0, ..contents });
         }
         let mut reader = reader(text);
-        let names = reader.headers().map_err(|cause| malformed(file, &cause))?.clone();
-        let header = Header::check(file, names, variable)?;
+        let names = reader.headers().map_err(|cause| malformed_error(file, &cause))?.clone();
+        let header = RowHeader::check(file, names, variable)?;
         let mut rows = reader.records().peekable();
         while let Some(cells) = rows.next() {
-            let cells = cells.map_err(|cause| malformed(file, &cause))?;
-            let position = cells.position().map(|at| Position::of(text, at));
-            let position = position.unwrap_or(Position { line: 1, start: 0 });
+            let cells = cells.map_err(|cause| malformed_error(file, &cause))?;
+            let position = cells.position().map(|at| LinePosition::from_csv(text, at));
+            let position = position.unwrap_or(LinePosition { line: 1, start: 0 });
             let unended = rows.peek().is_none() && !text.ends_with('\n');
             let cut_off = unended || rows.peek().is_none() && cells.len() < header.names.len();
             match header.line(&cells, position.line, stage) {
@@ -82,15 +82,15 @@ impl Contents {
     }
 }
 
-impl<'a> Header<'a> {
+impl<'a> RowHeader<'a> {
     /// Refuses a file that lacks a required column.
     fn check(file: &'a Path, names: StringRecord, variable: Variable) -> Result<Self> {
-        let place = |column: &Column| names.iter().position(|name| name == column.name);
-        let found = columns::of(variable).filter_map(|column| Some((column, place(column)?))).collect();
-        let needed = || columns::of(variable).filter(|column| column.lacking == Lacking::Refused);
+        let place = |column: &RowColumn| names.iter().position(|name| name == column.name);
+        let found = columns::columns_of(variable).filter_map(|column| Some((column, place(column)?))).collect();
+        let needed = || columns::columns_of(variable).filter(|column| column.lacking == MissingColumn::Refused);
         let missing: Vec<&str> = needed().filter(|column| place(column).is_none()).map(|column| column.name).collect();
         if missing.is_empty() {
-            return Ok(Header { file, variable, names, found });
+            return Ok(RowHeader { file, variable, names, found });
         }
         let found = names.iter().collect::<Vec<_>>().join(SEPARATOR);
         Err(Error::input(format!("the header lacks {}: \"{found}\"", missing.join(", ")))
@@ -106,15 +106,15 @@ impl<'a> Header<'a> {
     }
 
     /// Parses the cells of a row; their number must be that of the header.
-    fn line(&self, cells: &StringRecord, line: usize, stage: Stage) -> Result<Line> {
+    fn line(&self, cells: &StringRecord, line: usize, stage: Stage) -> Result<RowLine> {
         if cells.len() != self.names.len() {
             let found = format!("the row has {} cells, the header {}", cells.len(), self.names.len());
             return Err(Error::input(found).file(self.file).line(line).help("correct the row or remove it"));
         }
-        let mut read = Line::unread(self.variable, stage);
+        let mut read = RowLine::unread(self.variable, stage);
         for (column, place) in &self.found {
             let text = cells.get(*place).unwrap_or_default();
-            column.read(&Cell { file: self.file, line, column: column.name, text }, &mut read)?;
+            column.read(&RowCell { file: self.file, line, column: column.name, text }, &mut read)?;
         }
         Ok(read)
     }
@@ -127,7 +127,7 @@ pub(super) fn reader(text: &str) -> csv::Reader<&[u8]> {
 }
 
 /// The error of a text that [`reader`] cannot split.
-pub(super) fn malformed(file: &Path, cause: &csv::Error) -> Error {
+pub(super) fn malformed_error(file: &Path, cause: &csv::Error) -> Error {
     Error::input(format!("the rows cannot be separated: {cause}")).file(file)
 }
 
@@ -147,9 +147,9 @@ mod tests {
     #[test]
     fn rows_of_files_of_windows_begin_behind_the_end_of_the_line_before() {
         let text = [HEADER, ROW, "True|44"].join("\r\n");
-        let read = Contents::parse(Path::new("m.csv"), &text, Variable::Memory, Stage::Training).unwrap();
+        let read = RowFileContents::parse(Path::new("m.csv"), &text, Variable::Memory, Stage::Training).unwrap();
         let second = (HEADER.len() + 2) as u64;
-        assert_eq!(read.whole[0].0, Position { line: 2, start: second });
+        assert_eq!(read.whole[0].0, LinePosition { line: 2, start: second });
         assert_eq!((read.torn, read.bytes), (Some(3), second + (ROW.len() + 2) as u64));
     }
 }

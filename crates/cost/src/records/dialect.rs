@@ -33,12 +33,12 @@ pub fn check_cell(word: &str) -> Result<()> {
     }
 }
 
-pub(super) fn written<T: ToString>(value: Option<T>) -> String {
+pub(super) fn optional_text<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| NONE.to_owned(), |value| value.to_string())
 }
 
 /// Words joined in one cell, or the marker for none.
-pub(super) fn joined<T: ToString>(words: &[T], separator: &str) -> String {
+pub(super) fn join_words<T: ToString>(words: &[T], separator: &str) -> String {
     let words: Vec<String> = words.iter().map(T::to_string).collect();
-    written(Some(words.join(separator)).filter(|words| !words.is_empty()))
+    optional_text(Some(words.join(separator)).filter(|words| !words.is_empty()))
 }

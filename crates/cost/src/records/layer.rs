@@ -1,12 +1,12 @@
 //! A row with the time of one operation inside the step of its network.
 
 use super::dialect::{NONE, begins_formula, ends_cell};
-use super::record::Record;
-use perf4sight_step::workload::Pass;
+use super::record::RowRecord;
+use perf4sight_step::workload::StepPart;
 
 /// An operation that was timed one by one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Operation {
+pub struct LayerOperation {
     /// The node's name in the network file, as [`node_cell`] writes it.
     pub node: String,
     /// Its operation by kind: `conv`, `batch-norm`, ...
@@ -24,11 +24,11 @@ pub struct Operation {
 pub struct LayerRecord {
     /// Its latency. Of an operation, the mean over the middle half of the steps, so that the operations add up to a
     /// step; of the plain step, the median.
-    pub record: Record,
+    pub record: RowRecord,
     /// The operation; none for loss, zero_grad, optimizer and the whole step.
-    pub operation: Option<Operation>,
+    pub operation: Option<LayerOperation>,
     /// The pass of the step that it belongs to.
-    pub pass: Pass,
+    pub pass: StepPart,
 }
 
 /// A node's name as it is written to a row: `/` replaces characters that would end a cell or row, and precedes a name

@@ -5,13 +5,13 @@
 //! operations, whose times add up to it.
 
 use super::append::RowFile;
-use super::columns::Line;
-use super::contents::Contents;
-pub use super::layer::{LayerRecord, Operation, node_cell};
+use super::columns::RowLine;
+use super::contents::RowFileContents;
+pub use super::layer::{LayerOperation, LayerRecord, node_cell};
 use super::log::row_file;
 use super::variant::Variant;
 use perf4sight_base::error::Result;
-pub use perf4sight_step::workload::Pass;
+pub use perf4sight_step::workload::StepPart;
 use perf4sight_step::workload::{Stage, Variable};
 use std::path::{Path, PathBuf};
 
@@ -43,8 +43,8 @@ pub fn file(log_dir: &Path, variant: &Variant) -> PathBuf {
 /// # Errors
 /// A file that cannot be read, a header without a required column, or a cell that does not fit its column.
 pub fn read(file: &Path) -> Result<LayerLog> {
-    let mut rows = Contents::read(file, Variable::Layers, Stage::Training)?;
-    let closed = rows.whole.iter().rposition(|(_, line)| line.pass == Pass::Step).map_or(0, |last| last + 1);
+    let mut rows = RowFileContents::read(file, Variable::Layers, Stage::Training)?;
+    let closed = rows.whole.iter().rposition(|(_, line)| line.pass == StepPart::Step).map_or(0, |last| last + 1);
     let unclosed = rows.whole.get(closed).map(|(position, _)| *position);
     rows.whole.truncate(closed);
     let (torn, whole) = match unclosed {
@@ -72,7 +72,7 @@ impl LayerAppender {
             return Ok((LayerAppender { file }, None));
         }
         let log = read(&file.path)?;
-        file.mend(log.whole)?;
+        file.truncate_to(log.whole)?;
         Ok((LayerAppender { file }, Some(log)))
     }
 
@@ -81,6 +81,6 @@ impl LayerAppender {
     /// # Errors
     /// When they cannot be written; then the file keeps none of them.
     pub fn append(&self, records: &[LayerRecord]) -> Result<()> {
-        self.file.append(&records.iter().map(Line::from).collect::<Vec<_>>())
+        self.file.append(&records.iter().map(RowLine::from).collect::<Vec<_>>())
     }
 }

@@ -1,7 +1,7 @@
 //! Reads the rows of one variant, and finds a profile's files.
 
-use super::contents::Contents;
-use super::record::{Identity, Outcome, Record};
+use super::contents::RowFileContents;
+use super::record::{MeasurementIdentity, MeasurementOutcome, RowRecord};
 use super::variant::Variant;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_step::workload::{Quantity, Stage, Step, Variable, Workload};
@@ -14,50 +14,55 @@ const ENDING: &str = "-gt.csv";
 
 /// The rows of one file, with the problems found while reading it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Log {
+pub struct RowLog {
     /// Where the rows are from.
     pub file: PathBuf,
-    /// Every complete row, in the order of the file; [`Log::settled`] leaves out rows that are superseded.
-    pub records: Vec<Record>,
+    /// Every complete row, in the order of the file; [`RowLog::settled_rows`] leaves out rows that are superseded.
+    pub records: Vec<RowRecord>,
     /// The line of a last row that a crash cut off; it is in no record.
     pub torn: Option<usize>,
     /// Rows that measured the same thing. All of them are in `records`: they are repeats, and fits may use them.
-    pub duplicates: Vec<Duplicate>,
+    pub duplicates: Vec<DuplicateRows>,
     /// Bytes up to the end of the last whole row.
     pub(super) whole: u64,
 }
 
 /// Lines that measure the same thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Duplicate {
+pub struct DuplicateRows {
     /// The measurement that they repeat.
-    pub identity: Identity,
+    pub identity: MeasurementIdentity,
     /// The lines, from 1, ascending; at least two.
     pub lines: Vec<usize>,
 }
 
-impl Log {
+impl RowLog {
     /// The rows that still count.
     ///
     /// A failure for a reason other than memory does not count once there is a later row of the same step. A skipped
     /// step counts as not fitting only if a smaller batch ran out of memory: profiles of earlier versions also skipped
     /// the configurations after a worker that had crashed.
-    pub fn settled(self) -> Vec<Record> {
+    pub fn settled_rows(self) -> Vec<RowRecord> {
         let mut edges: BTreeMap<Step, u64> = BTreeMap::new();
         let mut last: BTreeMap<Workload, usize> = BTreeMap::new();
         for (at, record) in self.records.iter().enumerate() {
             let Workload { step, batch } = record.workload;
             last.insert(record.workload, at);
-            if record.outcome == Outcome::OutOfMemory {
+            if record.outcome == MeasurementOutcome::OutOfMemory {
                 let edge = edges.entry(step).or_insert(batch);
                 *edge = batch.min(*edge);
             }
         }
-        let counts = |at: usize, record: &Record| match record.outcome {
-            Outcome::Skipped => edges.get(&record.workload.step).is_some_and(|edge| *edge < record.workload.batch),
-            Outcome::Failed | Outcome::Crashed | Outcome::TimedOut | Outcome::Garbled => last[&record.workload] == at,
-            Outcome::Measured | Outcome::Disturbed | Outcome::Throttled => true,
-            Outcome::Unexpected | Outcome::OutOfMemory => true,
+        let counts = |at: usize, record: &RowRecord| match record.outcome {
+            MeasurementOutcome::Skipped => {
+                edges.get(&record.workload.step).is_some_and(|edge| *edge < record.workload.batch)
+            }
+            MeasurementOutcome::Failed
+            | MeasurementOutcome::Crashed
+            | MeasurementOutcome::TimedOut
+            | MeasurementOutcome::Garbled => last[&record.workload] == at,
+            MeasurementOutcome::Measured | MeasurementOutcome::Disturbed | MeasurementOutcome::Throttled => true,
+            MeasurementOutcome::Unexpected | MeasurementOutcome::OutOfMemory => true,
         };
         let rows = self.records.into_iter().enumerate();
         rows.filter(|(at, record)| counts(*at, record)).map(|(_, record)| record).collect()
@@ -142,20 +147,20 @@ pub fn any_rows(log_dir: &Path) -> bool {
 
 /// Reads a file of `quantity` rows; rows without a stage are of `stage`.
 ///
-/// A last row that a crash cut off is left out and recorded in [`Log::torn`]; so is a file whose header was cut off.
+/// A last row that a crash cut off is left out and recorded in [`RowLog::torn`]; so is a file whose header was cut off.
 ///
 /// # Errors
 /// A file that cannot be read, a header without a required column, or a cell that does not fit its column: with file,
 /// line, column, expectation and remedy.
-pub fn read(file: &Path, quantity: Quantity, stage: Stage) -> Result<Log> {
-    let rows = Contents::read(file, quantity.into(), stage)?;
+pub fn read(file: &Path, quantity: Quantity, stage: Stage) -> Result<RowLog> {
+    let rows = RowFileContents::read(file, quantity.into(), stage)?;
     let mut lines = BTreeMap::new();
     for (position, line) in rows.whole.iter().filter(|(_, line)| !line.record.outcome.broken()) {
         lines.entry(line.record.identity()).or_insert_with(Vec::new).push(position.line);
     }
     let repeated = lines.into_iter().filter(|(_, lines)| lines.len() > 1);
-    let duplicates = repeated.map(|(identity, lines)| Duplicate { identity, lines }).collect();
+    let duplicates = repeated.map(|(identity, lines)| DuplicateRows { identity, lines }).collect();
     let (torn, whole) = (rows.torn, rows.bytes);
     let records = rows.whole.into_iter().map(|(_, line)| line.record).collect();
-    Ok(Log { file: file.to_owned(), records, torn, duplicates, whole })
+    Ok(RowLog { file: file.to_owned(), records, torn, duplicates, whole })
 }

@@ -17,11 +17,11 @@ mod provenance;
 mod record;
 mod variant;
 
-pub use agreement::{Agreement, agreement};
-pub use append::{Appender, ensure_writable};
-pub use attempts::{Attempt, CONDITIONS_FILE, absent, check_conditions, merge_attempts};
+pub use agreement::{TimeAgreement, agreement};
+pub use append::{RowAppender, ensure_writable};
+pub use attempts::{CONDITIONS_FILE, WorkerRun, absent, check_conditions, merge_attempts};
 pub use dialect::check_cell;
-pub use log::{Duplicate, Log, any_rows, files, list, log_file, read, row_file};
-pub use provenance::{Learned, PROVENANCE_FILE, Provenance, Repeatability, Run};
-pub use record::{Identity, MemoryColumns, Outcome, Reading, Record};
+pub use log::{DuplicateRows, RowLog, any_rows, files, list, log_file, read, row_file};
+pub use provenance::{ErrorEstimate, PROVENANCE_FILE, ProfileProvenance, ProfileRun, Repeatability};
+pub use record::{MeasurementIdentity, MeasurementOutcome, MemoryColumns, RowReading, RowRecord};
 pub use variant::{Variant, check_network_name};

@@ -3,7 +3,7 @@
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
-use perf4sight_machine::{Conditions, Setting, differences};
+use perf4sight_machine::{Conditions, MachineProperties, differences};
 use perf4sight_step::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -13,16 +13,16 @@ pub const PROVENANCE_FILE: &str = "provenance.json";
 
 /// The conditions under which the rows of one profile were measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Provenance {
+pub struct ProfileProvenance {
     /// The facts that all rows share, by name: device, processor, memory, threads, software versions.
-    pub setting: Setting,
+    pub setting: MachineProperties,
     /// The runs that added rows, oldest first.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ProfileRun>,
 }
 
 /// One run that added rows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Run {
+pub struct ProfileRun {
     /// When it began, in RFC 3339.
     pub date: String,
     /// Seconds that its configurations took.
@@ -38,7 +38,7 @@ pub struct Run {
     pub rows: usize,
     /// The estimated errors of fits on the rows so far, if the plan uses such estimates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub learned: Vec<Learned>,
+    pub learned: Vec<ErrorEstimate>,
     /// The agreement of the repetitions of its rows, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visits: Option<Repeatability>,
@@ -77,7 +77,7 @@ pub struct Repeatability {
 
 /// The estimated error of a fit on the rows measured so far.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Learned {
+pub struct ErrorEstimate {
     /// Configurations measured so far.
     pub measured: usize,
     /// How long its measurements took.
@@ -90,11 +90,11 @@ pub struct Learned {
     pub error: f64,
 }
 
-impl Provenance {
+impl ProfileProvenance {
     /// The provenance of the profile in `log_dir`, if it has one.
     ///
     /// # Errors
-    /// A file that cannot be read or is not what [`Provenance::save`] writes.
+    /// A file that cannot be read or is not what [`ProfileProvenance::save`] writes.
     pub fn load(log_dir: &Path) -> Result<Option<Self>> {
         let file = log_dir.join(PROVENANCE_FILE);
         let Some(text) = input_file::text_if_there(&file, "read the provenance")? else { return Ok(None) };
@@ -121,7 +121,7 @@ impl Provenance {
     ///
     /// # Errors
     /// When `now` differs: the differences, and how to start a new profile.
-    pub fn check_continues(&self, now: &Setting, log_dir: &Path) -> Result<()> {
+    pub fn check_continues(&self, now: &MachineProperties, log_dir: &Path) -> Result<()> {
         let differences = differences(&self.setting, now);
         if differences.is_empty() {
             return Ok(());

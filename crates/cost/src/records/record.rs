@@ -13,7 +13,7 @@ perf4sight_base::words! {
     /// No outcome's name is a prefix of another, so that a row cut off by a crash is never read as a complete one.
     #[derive(Serialize)]
     #[serde(rename_all = "snake_case")]
-    pub enum Outcome {
+    pub enum MeasurementOutcome {
         Measured = "measured",
         /// The step ran, but other programs kept using the processor: the value is doubtful.
         Disturbed = "disturbed",
@@ -37,21 +37,27 @@ perf4sight_base::words! {
     }
 }
 
-impl Outcome {
+impl MeasurementOutcome {
     /// The published column `passed`.
     pub fn passed(self) -> bool {
-        self == Outcome::Measured || self.doubtful()
+        self == MeasurementOutcome::Measured || self.doubtful()
     }
 
     /// Whether there is no result for a reason other than memory: the step's cost is unknown, and the next run tries
     /// it again.
     pub fn broken(self) -> bool {
-        matches!(self, Outcome::Failed | Outcome::Crashed | Outcome::TimedOut | Outcome::Garbled)
+        matches!(
+            self,
+            MeasurementOutcome::Failed
+                | MeasurementOutcome::Crashed
+                | MeasurementOutcome::TimedOut
+                | MeasurementOutcome::Garbled
+        )
     }
 
     /// Whether the step ran, but its time is doubtful; its memory is not.
     pub fn doubtful(self) -> bool {
-        matches!(self, Outcome::Disturbed | Outcome::Throttled | Outcome::Unexpected)
+        matches!(self, MeasurementOutcome::Disturbed | MeasurementOutcome::Throttled | MeasurementOutcome::Unexpected)
     }
 }
 
@@ -78,7 +84,7 @@ pub struct MemoryColumns {
 
 /// The value, by what was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Reading {
+pub enum RowReading {
     /// Time of a step.
     Latency(Option<Milliseconds>),
     /// The columns of a row of memory.
@@ -87,7 +93,7 @@ pub enum Reading {
 
 /// One row of a profile.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Record {
+pub struct RowRecord {
     /// The network at its level.
     pub variant: Variant,
     /// Stage and batch size.
@@ -97,9 +103,9 @@ pub struct Record {
     /// The network's file as written in the row, possibly a path on another machine: only its stem is used.
     pub file: PathBuf,
     /// What became of the step.
-    pub outcome: Outcome,
+    pub outcome: MeasurementOutcome,
     /// What was measured; missing values where the step did not pass.
-    pub reading: Reading,
+    pub reading: RowReading,
     /// How many steps were timed; older files do not count them.
     pub steps: Option<usize>,
     /// How closely a second measurement confirms the time ([`agreement`](super::agreement())). Of a single
@@ -111,7 +117,7 @@ pub struct Record {
 
 /// The identity of a measurement: rows with equal identities measure the same thing. A profile is continued by it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Identity {
+pub struct MeasurementIdentity {
     /// The network at its level.
     pub variant: Variant,
     /// Stage and batch size.
@@ -120,37 +126,37 @@ pub struct Identity {
     pub variable: Variable,
 }
 
-impl Record {
+impl RowRecord {
     /// A record without a dataset and a number of steps, whose file is named after the variant.
-    pub fn new(variant: Variant, workload: Workload, outcome: Outcome, reading: Reading) -> Self {
+    pub fn new(variant: Variant, workload: Workload, outcome: MeasurementOutcome, reading: RowReading) -> Self {
         let (dataset, file, visits) = (String::new(), format!("{variant}.onnx").into(), Vec::new());
-        Record { variant, workload, dataset, file, outcome, reading, steps: None, spread: None, visits }
+        RowRecord { variant, workload, dataset, file, outcome, reading, steps: None, spread: None, visits }
     }
 
     /// Latency or memory.
     pub fn quantity(&self) -> Quantity {
         match self.reading {
-            Reading::Latency(_) => Quantity::Latency,
-            Reading::Memory(_) => Quantity::Memory,
+            RowReading::Latency(_) => Quantity::Latency,
+            RowReading::Memory(_) => Quantity::Memory,
         }
     }
 
     /// What two rows of the same measurement have in common.
-    pub fn identity(&self) -> Identity {
-        Identity { variant: self.variant.clone(), workload: self.workload, variable: self.quantity().into() }
+    pub fn identity(&self) -> MeasurementIdentity {
+        MeasurementIdentity { variant: self.variant.clone(), workload: self.workload, variable: self.quantity().into() }
     }
 
     /// The number that is fitted and predicted: milliseconds of a step, or MiB of `mem_used`; none for a failed row.
     pub fn value(&self) -> Option<f64> {
         match self.reading {
             _ if !self.outcome.passed() => None,
-            Reading::Latency(latency) => latency.map(|latency| latency.0),
-            Reading::Memory(memory) => memory.used.map(Bytes::mib),
+            RowReading::Latency(latency) => latency.map(|latency| latency.0),
+            RowReading::Memory(memory) => memory.used.map(Bytes::mib),
         }
     }
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for MeasurementIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} bs {} {}", self.variant, self.workload.step, self.workload.batch, self.variable)
     }
@@ -162,8 +168,8 @@ mod tests {
 
     #[test]
     fn no_outcome_is_the_beginning_of_another() {
-        for a in Outcome::ALL {
-            assert!(Outcome::ALL.iter().all(|b| a == *b || !b.name().starts_with(a.name())), "{a}");
+        for a in MeasurementOutcome::ALL {
+            assert!(MeasurementOutcome::ALL.iter().all(|b| a == *b || !b.name().starts_with(a.name())), "{a}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::ExtraTrees;
 use super::goes_left;
 use super::grow::{self, TrainingSet};
-use super::packed::Packed;
+use super::packed::PackedForest;
 use linfa::traits::PredictInplace;
 use ndarray::{Array1, ArrayBase, Data, Ix2};
 use rand::{RngCore, SeedableRng};
@@ -14,7 +14,7 @@ use std::hint::select_unpredictable;
 
 /// One node. A tree's nodes are stored in pre-order, so the left child of a split is the next node.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Node {
+pub(super) enum TreeNode {
     /// Rows whose `feature` satisfies the threshold go left.
     Split {
         feature: u16,
@@ -26,15 +26,15 @@ pub(super) enum Node {
     Leaf(f64),
 }
 
-impl Node {
+impl TreeNode {
     /// A split whose right child is not yet set.
     pub(super) fn split(feature: usize, threshold: f32) -> Self {
         // `TrainingSet::new` refuses more features than fit into 16 bits.
-        Node::Split { feature: feature as u16, threshold, right: 0 }
+        TreeNode::Split { feature: feature as u16, threshold, right: 0 }
     }
 
     pub(super) fn set_right(&mut self, distance: usize) {
-        if let Node::Split { right, .. } = self {
+        if let TreeNode::Split { right, .. } = self {
             *right = distance as u32;
         }
     }
@@ -44,9 +44,9 @@ impl Node {
 ///
 /// Saved (through serde) as packed arrays, see `packed.rs`; loading checks them, so a loaded forest always predicts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Packed", into = "Packed")]
+#[serde(try_from = "PackedForest", into = "PackedForest")]
 pub struct Forest {
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<TreeNode>,
     /// Index of each tree's first node.
     pub(super) roots: Vec<u32>,
     pub(super) importance: Vec<f64>,
@@ -58,7 +58,7 @@ impl Forest {
     pub(super) fn grow(rows: &TrainingSet, &ExtraTrees { trees, split, seed }: &ExtraTrees) -> Self {
         let mut seeder = Xoshiro256PlusPlus::seed_from_u64(seed);
         let seeds: Vec<u64> = (0..trees).map(|_| seeder.next_u64()).collect();
-        let grown: Vec<grow::Tree> = seeds
+        let grown: Vec<grow::GrownTree> = seeds
             .into_par_iter()
             .map(|seed| grow::grow(rows, split, &mut Xoshiro256PlusPlus::seed_from_u64(seed)))
             .collect();
@@ -109,8 +109,8 @@ impl Forest {
     fn leaf(&self, mut at: usize, row: &[f32]) -> f64 {
         loop {
             match self.nodes[at] {
-                Node::Leaf(value) => return value,
-                Node::Split { feature, threshold, right } => {
+                TreeNode::Leaf(value) => return value,
+                TreeNode::Split { feature, threshold, right } => {
                     // Branch prediction would fail half of the time, and a misprediction costs more than computing
                     // both addresses.
                     at += select_unpredictable(goes_left(row[feature as usize], threshold), 1, right as usize);

@@ -1,6 +1,6 @@
 //! Grows one tree: scans a node's rows, draws a threshold per feature, takes the best split, partitions in place.
 
-use super::forest::Node;
+use super::forest::TreeNode;
 use super::goes_left;
 use ndarray::ArrayView2;
 use perf4sight_base::error::{Error, Result};
@@ -38,25 +38,25 @@ impl TrainingSet {
     }
 }
 
-pub(super) struct Tree {
-    pub(super) nodes: Vec<Node>,
+pub(super) struct GrownTree {
+    pub(super) nodes: Vec<TreeNode>,
     /// Per feature, the share of this tree's variance reduction; all 0 where nothing was split.
     pub(super) importance: Vec<f64>,
 }
 
-struct Open {
+struct OpenNode {
     rows: Range<usize>,
     /// Index of the parent whose right child this is.
     right_of: Option<usize>,
 }
 
 /// Grows a tree until every leaf has fewer rows than `split`, equal targets or equal features.
-pub(super) fn grow(rows: &TrainingSet, split: usize, rng: &mut impl Rng) -> Tree {
+pub(super) fn grow(rows: &TrainingSet, split: usize, rng: &mut impl Rng) -> GrownTree {
     let mut order: Vec<u32> = (0..rows.targets.len() as u32).collect();
-    let mut scan = Scan::new(rows.features);
-    let mut tree = Tree { nodes: Vec::with_capacity(2 * order.len()), importance: vec![0.0; rows.features] };
-    let mut open = vec![Open { rows: 0..order.len(), right_of: None }];
-    while let Some(Open { rows: range, right_of }) = open.pop() {
+    let mut scan = FeatureScan::new(rows.features);
+    let mut tree = GrownTree { nodes: Vec::with_capacity(2 * order.len()), importance: vec![0.0; rows.features] };
+    let mut open = vec![OpenNode { rows: 0..order.len(), right_of: None }];
+    while let Some(OpenNode { rows: range, right_of }) = open.pop() {
         let id = tree.nodes.len();
         if let Some(parent) = right_of {
             tree.nodes[parent].set_right(id - parent);
@@ -64,15 +64,15 @@ pub(super) fn grow(rows: &TrainingSet, split: usize, rng: &mut impl Rng) -> Tree
         let members = &mut order[range.clone()];
         let found = if members.len() < split { None } else { scan.best_split(rows, members, rng) };
         let Some(split) = found else {
-            tree.nodes.push(Node::Leaf(mean(rows, members)));
+            tree.nodes.push(TreeNode::Leaf(mean(rows, members)));
             continue;
         };
-        tree.nodes.push(Node::split(split.feature, split.threshold));
+        tree.nodes.push(TreeNode::split(split.feature, split.threshold));
         tree.importance[split.feature] += split.gain;
         let left = partition(members, |&row| goes_left(rows.row(row)[split.feature], split.threshold));
         let middle = range.start + left;
-        open.push(Open { rows: middle..range.end, right_of: Some(id) });
-        open.push(Open { rows: range.start..middle, right_of: None });
+        open.push(OpenNode { rows: middle..range.end, right_of: Some(id) });
+        open.push(OpenNode { rows: range.start..middle, right_of: None });
     }
     normalise(&mut tree.importance);
     tree
@@ -104,7 +104,7 @@ fn normalise(shares: &mut [f64]) {
     }
 }
 
-struct Split {
+struct NodeSplit {
     feature: usize,
     threshold: f32,
     /// Reduction of the summed squared deviation of the target.
@@ -112,7 +112,7 @@ struct Split {
 }
 
 /// Per-feature sums over the rows of one node; the buffers are reused between nodes.
-struct Scan {
+struct FeatureScan {
     low: Vec<f32>,
     high: Vec<f32>,
     threshold: Vec<f32>,
@@ -121,9 +121,9 @@ struct Scan {
     score: Vec<f64>,
 }
 
-impl Scan {
+impl FeatureScan {
     fn new(features: usize) -> Self {
-        Scan {
+        FeatureScan {
             low: vec![0.0; features],
             high: vec![0.0; features],
             threshold: vec![0.0; features],
@@ -134,7 +134,7 @@ impl Scan {
     }
 
     /// The best of one random split per feature; none where targets or all features are constant.
-    fn best_split(&mut self, rows: &TrainingSet, members: &[u32], rng: &mut impl Rng) -> Option<Split> {
+    fn best_split(&mut self, rows: &TrainingSet, members: &[u32], rng: &mut impl Rng) -> Option<NodeSplit> {
         let first = rows.targets[members[0] as usize];
         if members.iter().all(|&row| rows.targets[row as usize] == first) {
             return None;
@@ -184,7 +184,7 @@ impl Scan {
 
     /// The split with the largest variance reduction. Ties are common: every feature that distinguishes two rows
     /// splits them equally. They are broken at random, which equals a random order of the features.
-    fn choose(&mut self, total: f64, rows: u32, rng: &mut impl Rng) -> Option<Split> {
+    fn choose(&mut self, total: f64, rows: u32, rng: &mut impl Rng) -> Option<NodeSplit> {
         let sums = self.left_sum.iter().zip(&self.left_count);
         for (score, (&left_sum, &left)) in self.score.iter_mut().zip(sums) {
             let (right_sum, right) = (total - left_sum, rows - left);
@@ -200,6 +200,6 @@ impl Scan {
         let mut tied = self.score.iter().enumerate().filter(|&(_, &score)| score == highest);
         let (feature, _) = tied.nth(lot)?;
         let gain = highest - total * total / f64::from(rows);
-        Some(Split { feature, threshold: self.threshold[feature], gain: gain.max(0.0) })
+        Some(NodeSplit { feature, threshold: self.threshold[feature], gain: gain.max(0.0) })
     }
 }

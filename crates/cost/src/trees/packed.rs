@@ -14,7 +14,7 @@
 //! determines the shape: there are no child indices that could point outside or in a circle. Leaves of one row repeat
 //! the few measured targets, hence the table of distinct values.
 
-use super::forest::{Forest, Node};
+use super::forest::{Forest, TreeNode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// A forest as stored in a file; unchecked.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Packed {
+pub(super) struct PackedForest {
     trees: usize,
     importance: Vec<f64>,
     shape: String,
@@ -32,26 +32,26 @@ pub(super) struct Packed {
     value: String,
 }
 
-impl From<Forest> for Packed {
+impl From<Forest> for PackedForest {
     fn from(forest: Forest) -> Self {
         let values = distinct_values(&forest);
         let mut shape = vec![0u8; forest.nodes.len().div_ceil(8)];
         let (mut feature, mut threshold, mut leaf) = (Vec::new(), Vec::new(), Vec::new());
         for (i, node) in forest.nodes.iter().enumerate() {
             match node {
-                Node::Split { feature: tested, threshold: limit, .. } => {
+                TreeNode::Split { feature: tested, threshold: limit, .. } => {
                     shape[i / 8] |= 1 << (i % 8);
                     push(&mut feature, u32::from(*tested), width(forest.features()));
                     threshold.extend(limit.to_le_bytes());
                 }
-                Node::Leaf(value) => {
+                TreeNode::Leaf(value) => {
                     let index = values.partition_point(|known| known < value);
                     push(&mut leaf, index as u32, width(values.len()));
                 }
             }
         }
         let value: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        Packed {
+        PackedForest {
             trees: forest.trees(),
             importance: forest.importance,
             shape: STANDARD.encode(shape),
@@ -65,8 +65,8 @@ impl From<Forest> for Packed {
 
 fn distinct_values(forest: &Forest) -> Vec<f64> {
     let leaves = forest.nodes.iter().filter_map(|node| match node {
-        Node::Leaf(value) => Some(*value),
-        Node::Split { .. } => None,
+        TreeNode::Leaf(value) => Some(*value),
+        TreeNode::Split { .. } => None,
     });
     let mut values: Vec<f64> = leaves.collect();
     values.sort_unstable_by(f64::total_cmp);
@@ -88,10 +88,10 @@ fn push(bytes: &mut Vec<u8>, index: u32, width: usize) {
     bytes.extend_from_slice(&index.to_le_bytes()[..width]);
 }
 
-impl TryFrom<Packed> for Forest {
+impl TryFrom<PackedForest> for Forest {
     type Error = String;
 
-    fn try_from(packed: Packed) -> Result<Self, String> {
+    fn try_from(packed: PackedForest) -> Result<Self, String> {
         let features = packed.importance.len();
         if features == 0 || features > u16::MAX as usize || packed.trees == 0 {
             return Err(format!("a forest of {} trees over {features} features", packed.trees));
@@ -128,7 +128,7 @@ fn indices(key: &str, bytes: &[u8], count: usize) -> Result<Vec<u32>, String> {
     }
 }
 
-fn splits(packed: &Packed, features: usize) -> Result<Vec<Node>, String> {
+fn splits(packed: &PackedForest, features: usize) -> Result<Vec<TreeNode>, String> {
     let tested = indices("feature", &decode("feature", &packed.feature)?, features)?;
     let thresholds: Vec<f32> = numbers("threshold", &decode("threshold", &packed.threshold)?, f32::from_le_bytes)?;
     if tested.len() != thresholds.len() {
@@ -137,19 +137,24 @@ fn splits(packed: &Packed, features: usize) -> Result<Vec<Node>, String> {
     if thresholds.iter().any(|threshold| !threshold.is_finite()) {
         return Err("forest key \"threshold\" holds something that is not a number".into());
     }
-    Ok(tested.iter().zip(thresholds).map(|(&tested, threshold)| Node::split(tested as usize, threshold)).collect())
+    Ok(tested.iter().zip(thresholds).map(|(&tested, threshold)| TreeNode::split(tested as usize, threshold)).collect())
 }
 
-fn leaves(packed: &Packed, values: &[f64]) -> Result<Vec<Node>, String> {
+fn leaves(packed: &PackedForest, values: &[f64]) -> Result<Vec<TreeNode>, String> {
     if values.iter().any(|value| !value.is_finite()) {
         return Err("forest key \"value\" holds something that is not a number".into());
     }
     let leaves = indices("leaf", &decode("leaf", &packed.leaf)?, values.len())?;
-    Ok(leaves.iter().map(|&index| Node::Leaf(values[index as usize])).collect())
+    Ok(leaves.iter().map(|&index| TreeNode::Leaf(values[index as usize])).collect())
 }
 
 /// Puts splits and leaves in the order that `shape` gives, and finds roots and right children.
-fn assemble(packed: Packed, shape: &[u8], splits: Vec<Node>, leaves: Vec<Node>) -> Result<Forest, String> {
+fn assemble(
+    packed: PackedForest,
+    shape: &[u8],
+    splits: Vec<TreeNode>,
+    leaves: Vec<TreeNode>,
+) -> Result<Forest, String> {
     let count = splits.len() + leaves.len();
     // Every split adds one leaf; the number of trees is arbitrary.
     if shape.len() != count.div_ceil(8) || leaves.len().checked_sub(splits.len()) != Some(packed.trees) {
@@ -162,7 +167,7 @@ fn assemble(packed: Packed, shape: &[u8], splits: Vec<Node>, leaves: Vec<Node>) 
         ));
     }
     let (mut splits, mut leaves) = (splits.into_iter(), leaves.into_iter());
-    let mut nodes: Vec<Node> = Vec::with_capacity(count);
+    let mut nodes: Vec<TreeNode> = Vec::with_capacity(count);
     let mut roots = Vec::with_capacity(packed.trees);
     // Splits whose right child was not yet read.
     let mut waiting: Vec<usize> = Vec::new();

@@ -14,8 +14,8 @@ pub(super) fn expand(words: &[String]) -> Result<Vec<String>> {
 fn files(word: &str) -> Result<Vec<String>> {
     let path = Path::new(word);
     match word {
-        _ if path.is_dir() => some(in_folder(path)?, word, "this folder holds no .onnx file"),
-        _ if is_pattern(word) && !path.exists() => some(matching(word)?, word, "no file matches"),
+        _ if path.is_dir() => require_files(in_folder(path)?, word, "this folder holds no .onnx file"),
+        _ if is_pattern(word) && !path.exists() => require_files(matching(word)?, word, "no file matches"),
         _ => Ok(vec![word.to_owned()]),
     }
 }
@@ -35,7 +35,7 @@ pub(super) fn is_bare(word: &str, planned: &PlannedFiles) -> bool {
 }
 
 /// The error of a folder without networks.
-pub(super) fn bare(folder: &str) -> Error {
+pub(super) fn no_networks(folder: &str) -> Error {
     Error::input("this folder holds no .onnx file").file(folder).expected("networks as .onnx files")
 }
 
@@ -44,7 +44,7 @@ pub(super) fn is_pattern(word: &str) -> bool {
 }
 
 /// The file or folder of a word; of a pattern, the folder that everything it matches is below.
-pub(super) fn place(word: &str) -> PathBuf {
+pub(super) fn folder_of(word: &str) -> PathBuf {
     Path::new(word).iter().take_while(|part| !part.to_str().is_some_and(is_pattern)).collect()
 }
 
@@ -72,7 +72,7 @@ fn text(path: &Path) -> Result<String> {
     path.to_str().map(str::to_owned).ok_or_else(refused)
 }
 
-fn some(mut files: Vec<String>, word: &str, nothing: &str) -> Result<Vec<String>> {
+fn require_files(mut files: Vec<String>, word: &str, nothing: &str) -> Result<Vec<String>> {
     files.sort_unstable();
     match files.is_empty() {
         true => Err(Error::input(nothing).file(word).expected("networks as .onnx files")),

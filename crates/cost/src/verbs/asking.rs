@@ -7,24 +7,24 @@ use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_platform::Platform;
 use perf4sight_verb::config::Conflicts::With;
-use perf4sight_verb::config::Missing::Unset;
-use perf4sight_verb::config::{Setting, Values, flag, integer, memory, path, text, word};
+use perf4sight_verb::config::DefaultValue::Unset;
+use perf4sight_verb::config::{Setting, SettingValues, flag, integer, memory, path, text, word};
 use std::path::{Path, PathBuf};
 
 pub(super) const NETWORK: Setting = text("network")
     .required()
     .positional("NET.onnx|NAME|NAME@LEVEL")
-    .known(networks)
+    .completed_by(networks)
     .help("An ONNX file, the name of a known network, or NAME@LEVEL for one pruned by that percentage.");
 
 pub(super) const FINGERPRINT: Setting = path("fingerprint")
-    .or("{fingerprint.model_storedir}")
+    .or_default("{fingerprint.model_storedir}")
     .or_on_command_line(Unset)
     .one_of("source")
     .value("DIR")
     .help("The folder that [fingerprint] wrote, such as fingerprinting/cpu/imagenet.");
 
-pub(super) const TARGET: Setting = text("target").value("NAME|FILE.json").known(targets)
+pub(super) const TARGET: Setting = text("target").value("NAME|FILE.json").completed_by(targets)
     .one_of("source").conflicts(With(&["device_name"]))
     .help("Predict without a fingerprint, from what is known of a kind of device such as orin before anything is measured; a file describes another kind.");
 
@@ -47,7 +47,7 @@ pub(super) const MEM_LIMIT: Setting = memory("mem_limit", "MiB").value("MEMORY")
 );
 
 pub(super) const DEVICE: Setting =
-    text("device_name").named("device").value("NAME").help("Refuse fingerprints of another device.");
+    text("device_name").with_flag("device").value("NAME").help("Refuse fingerprints of another device.");
 
 pub(super) const DATASET: Setting = text("dataset").value("NAME")
     .help("Refuse fingerprints of another dataset. With target: the dataset whose images known networks read, by default imagenet.");
@@ -60,7 +60,7 @@ pub(super) const CLASSES: Setting = integer("classes", 1, i64::MAX)
     .value("NUMBER")
     .help("Number of classes, if it differs from the dataset's or the file's.");
 
-const DIM: Setting = text("dim").many().on_command_line().value("NAME=SIZE").help(
+const DIM: Setting = text("dim").many_values().on_command_line().value("NAME=SIZE").help(
     "Size of a dimension that the file leaves open, by its name there, such as tokens=197; may be given several times.",
 );
 
@@ -69,7 +69,7 @@ pub(super) const EXTENTS: &[Setting] = &[INPUT, CLASSES, DIM];
 
 /// The dataset that gives the images and classes of a known network, unless other settings do.
 pub(super) const IMAGES_OF: Setting = word("dataset", || Dataset::ALL.map(Dataset::name).to_vec())
-    .or("imagenet")
+    .or_default("imagenet")
     .help("Dataset whose images and classes a known network is built for.");
 
 /// Whether existing files that perf4sight did not write are replaced.
@@ -80,16 +80,16 @@ pub(super) const OVERWRITE: Setting =
 pub(super) const HTML: Setting = path("html").on_command_line().value("FILE.html");
 
 /// The path given by [`HTML`], if any.
-pub(super) fn html(values: &Values<'_>) -> Result<Option<PathBuf>> {
+pub(super) fn html(values: &SettingValues<'_>) -> Result<Option<PathBuf>> {
     let page: Option<PathBuf> = values.get("html")?;
     match page.as_ref().is_some_and(|page| !ends_in(page, &["html"])) {
-        true => Err(values.placed("html", Error::usage("a page ends in .html"))),
+        true => Err(values.with_place("html", Error::usage("a page ends in .html"))),
         false => Ok(page),
     }
 }
 
 /// The files given by the key `output` and by the argument [`HTML`].
-pub(super) fn output(values: &Values<'_>, endings: &[&str]) -> Result<Vec<PathBuf>> {
+pub(super) fn output(values: &SettingValues<'_>, endings: &[&str]) -> Result<Vec<PathBuf>> {
     let output: Vec<PathBuf> = values.get("output")?;
     if let Some(other) = output.iter().find(|file| !ends_in(file, endings)) {
         return Err(values

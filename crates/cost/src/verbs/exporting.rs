@@ -1,7 +1,7 @@
 //! How to export a network of a name to ONNX, by the library whose names are like it.
 
 /// A library of networks, told by how its names begin; the first that fits counts.
-struct Library {
+struct NetworkLibrary {
     begins: &'static [&'static str],
     /// Names that only begin so belong to another library.
     unless: &'static [&'static str],
@@ -12,26 +12,26 @@ struct Library {
 }
 
 /// As of torchvision 0.26, timm 1.0.31 and transformers 5.24; lraspp_mobilenet_v3_large, r3d_18, BERT and GPT-2 were exported so.
-const LIBRARIES: [Library; 5] = [
-    Library {
+const LIBRARIES: [NetworkLibrary; 5] = [
+    NetworkLibrary {
         begins: &["deeplabv3_", "fcn_resnet", "lraspp_"],
         unless: &[],
         model: "torchvision.models.segmentation.NAME(weights_backbone=None)",
         inputs: "torch.rand(2, 3, 224, 224)",
     },
-    Library {
+    NetworkLibrary {
         begins: &["r3d_", "mc3_", "r2plus1d_"],
         unless: &[],
         model: "torchvision.models.video.NAME()",
         inputs: "torch.rand(2, 3, 16, 112, 112)",
     },
-    Library {
+    NetworkLibrary {
         begins: &["bert-", "distilbert-", "roberta-", "albert-", "electra-", "gpt2", "distilgpt2", "xlm-roberta-"],
         unless: &[],
         model: "transformers.AutoModel.from_pretrained(\"NAME\", use_cache=False)",
         inputs: "torch.ones(2, 16, dtype=torch.long)",
     },
-    Library {
+    NetworkLibrary {
         begins: &[
             "resnet",
             "resnext",
@@ -65,7 +65,7 @@ const LIBRARIES: [Library; 5] = [
         model: "torchvision.models.NAME()",
         inputs: "torch.rand(2, 3, 224, 224)",
     },
-    Library {
+    NetworkLibrary {
         begins: &[
             "vit_",
             "tf_",
@@ -149,8 +149,8 @@ fn export(name: &str, lower: &str) -> String {
     if lower.starts_with("yolo") {
         return format!("yolo export model={name}.pt format=onnx, of ultralytics");
     }
-    match known(lower) {
-        Some(Library { model, inputs, .. }) => {
+    match find_library(lower) {
+        Some(NetworkLibrary { model, inputs, .. }) => {
             let model = model.replace("NAME", lower);
             format!("in Python: model = {model}; torch.onnx.export(model, {inputs}, \"{name}.onnx\")")
         }
@@ -158,8 +158,8 @@ fn export(name: &str, lower: &str) -> String {
     }
 }
 
-fn known(name: &str) -> Option<&'static Library> {
-    let fits = |library: &&Library| {
+fn find_library(name: &str) -> Option<&'static NetworkLibrary> {
+    let fits = |library: &&NetworkLibrary| {
         library.begins.iter().any(|start| name.starts_with(start))
             && !library.unless.iter().any(|part| name.contains(part))
     };

@@ -4,32 +4,32 @@ use super::images;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Shape;
 use perf4sight_onnx as onnx;
-use perf4sight_onnx::{Dims, Loaded, Magnitudes};
-use perf4sight_verb::config::Values;
+use perf4sight_onnx::{LoadedOnnx, Magnitudes, NamedDims};
+use perf4sight_verb::config::SettingValues;
 use std::path::Path;
 
 /// The sizes of a network's input and output, if its file leaves them open or they differ from those of its name or
 /// file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Extents {
+pub struct NetworkExtents {
     /// The sizes of dimensions that a file leaves open.
-    pub dims: Dims,
+    pub dims: NamedDims,
     /// One sample of its only input.
     pub input: Option<Shape>,
     /// Classes of the result, where it is a classifier's.
     pub classes: Option<usize>,
 }
 
-impl Extents {
+impl NetworkExtents {
     /// Parses the settings `input`, `classes` and `dim`.
-    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+    pub(super) fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let (input, classes) = (images::input(values)?, images::classes(values)?);
         let sizes = values.get::<Option<Vec<String>>>("dim")?.unwrap_or_default();
         let dims = sizes.iter().map(|size| onnx::parse_dim(size)).collect::<Result<Vec<_>>>().and_then(onnx::dims);
-        Ok(Extents { dims: dims.map_err(|error| values.placed("dim", error))?, input, classes })
+        Ok(NetworkExtents { dims: dims.map_err(|error| values.with_place("dim", error))?, input, classes })
     }
 
-    pub(super) fn read(&self, file: impl AsRef<Path>) -> Result<Loaded> {
+    pub(super) fn read(&self, file: impl AsRef<Path>) -> Result<LoadedOnnx> {
         let file = file.as_ref();
         check_exported(file)?;
         let loaded = match &self.input {
@@ -39,7 +39,7 @@ impl Extents {
         loaded.and_then(|loaded| self.told_apart(loaded, file))
     }
 
-    pub(super) fn read_with_magnitudes(&self, file: impl AsRef<Path>) -> Result<(Loaded, Magnitudes)> {
+    pub(super) fn read_with_magnitudes(&self, file: impl AsRef<Path>) -> Result<(LoadedOnnx, Magnitudes)> {
         let file = file.as_ref();
         check_exported(file)?;
         let (loaded, mut magnitudes) = onnx::read_with_magnitudes(file, &self.dims, self.input.as_ref())?;
@@ -75,10 +75,10 @@ impl Extents {
             .fold(error, |error, turned| error.help(format!("exports of PyTorch read channels first: write {turned}")))
     }
 
-    fn told_apart(&self, loaded: Loaded, file: &Path) -> Result<Loaded> {
+    fn told_apart(&self, loaded: LoadedOnnx, file: &Path) -> Result<LoadedOnnx> {
         let Some(classes) = self.classes else { return Ok(loaded) };
         let network = loaded.network.telling_apart(classes).map_err(|error| error.file(file))?;
-        Ok(Loaded { network, ..loaded })
+        Ok(LoadedOnnx { network, ..loaded })
     }
 }
 

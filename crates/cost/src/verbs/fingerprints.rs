@@ -4,9 +4,9 @@ use crate::fingerprint::Fingerprint;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Rows, Table};
+use perf4sight_report::{Table, TableBuilder};
 use perf4sight_step::workload::{Quantity, Stage};
-use perf4sight_verb::config::{Setting, Table as Settings, path};
+use perf4sight_verb::config::{Setting, SettingTable as Settings, path};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub static VERB: VerbSpec = VerbSpec {
     parse: |values| Ok(Box::new(Fingerprints { folder: values.get("folder")? })),
 };
 
-const FOLDER: Setting = path("folder").or("fingerprinting").positional("DIR").help("Where to look.");
+const FOLDER: Setting = path("folder").or_default("fingerprinting").positional("DIR").help("Where to look.");
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fingerprints {
@@ -37,7 +37,7 @@ struct Fingerprints {
 }
 
 /// The fingerprints of one stage in one folder; at least one.
-struct Stored {
+struct StoredFingerprints {
     folder: PathBuf,
     fingerprints: Vec<Fingerprint>,
     report: Option<Value>,
@@ -51,7 +51,7 @@ impl Verb for Fingerprints {
         folders_below(&self.folder, DEEPEST, &mut folders)?;
         let (mut stored, mut unusable) = (Vec::new(), 0);
         for (folder, stage) in folders.iter().flat_map(|folder| Stage::ALL.map(|stage| (folder, stage))) {
-            match Stored::load(folder, stage) {
+            match StoredFingerprints::load(folder, stage) {
                 Ok(found) => stored.extend(found),
                 Err(error) => {
                     context.warn(error);
@@ -103,7 +103,7 @@ fn folders_below(folder: &Path, deepest: usize, found: &mut Vec<PathBuf>) -> Res
     }
 }
 
-impl Stored {
+impl StoredFingerprints {
     fn load(folder: &Path, stage: Stage) -> Result<Option<Self>> {
         let loaded = Quantity::ALL.map(|quantity| Fingerprint::load(folder, stage, quantity));
         let fingerprints: Vec<Fingerprint> = loaded.into_iter().filter_map(Result::transpose).collect::<Result<_>>()?;
@@ -113,16 +113,16 @@ impl Stored {
         };
         let report = input_file::text(&report.join("report.json"), "read the report").ok();
         let report = report.and_then(|text| serde_json::from_str(&text).ok());
-        Ok((!fingerprints.is_empty()).then(|| Stored { folder: folder.to_owned(), fingerprints, report }))
+        Ok((!fingerprints.is_empty()).then(|| StoredFingerprints { folder: folder.to_owned(), fingerprints, report }))
     }
 
-    fn of(&self, quantity: Quantity) -> Option<&Fingerprint> {
+    fn for_quantity(&self, quantity: Quantity) -> Option<&Fingerprint> {
         self.fingerprints.iter().find(|fingerprint| fingerprint.subject().quantity == quantity)
     }
 
     /// The mean error on networks that were left out, if the report next to the fingerprint is of the same fit.
     fn left_out(&self, quantity: Quantity) -> Option<f64> {
-        let (report, date) = (self.report.as_ref()?, &self.of(quantity)?.provenance.date);
+        let (report, date) = (self.report.as_ref()?, &self.for_quantity(quantity)?.provenance.date);
         let fits = report["provenance"]["fits"].as_array()?;
         let is_own = fits.iter().any(|fit| fit["date"].as_str() == Some(date));
         report[quantity.name()]["left_out"]["mape"].as_f64().filter(|_| is_own)
@@ -138,11 +138,11 @@ impl Stored {
     }
 }
 
-fn table(stored: &[Stored], folder: &Path) -> Table {
-    let subject = |one: &Stored| one.fingerprints[0].subject().clone();
+fn table(stored: &[StoredFingerprints], folder: &Path) -> Table {
+    let subject = |one: &StoredFingerprints| one.fingerprints[0].subject().clone();
     let quantities =
-        |one: &Stored| one.fingerprints.iter().map(|one| one.subject().quantity.name()).collect::<Vec<_>>();
-    let rows = Rows::new(format!("Fingerprints below {}", folder.display()), stored)
+        |one: &StoredFingerprints| one.fingerprints.iter().map(|one| one.subject().quantity.name()).collect::<Vec<_>>();
+    let rows = TableBuilder::new(format!("Fingerprints below {}", folder.display()), stored)
         .text("folder", "folder", |one| one.folder.display().to_string())
         .text("device", "device", |one| subject(one).device)
         .text("dataset", "dataset", |one| subject(one).dataset)
@@ -150,9 +150,11 @@ fn table(stored: &[Stored], folder: &Path) -> Table {
         .text("quantities", "quantities", |one| quantities(one).join(", "))
         .text("fitted", "fitted", |one| one.day().map(str::to_owned))
         .text("networks", "networks", |one| one.networks().into_iter().collect::<Vec<_>>().join(", "));
-    let error = |rows: Rows<_>, quantity: Quantity| {
+    let error = |rows: TableBuilder<_>, quantity: Quantity| {
         let heading = format!("{quantity} error, network left out");
-        rows.number(&format!("{quantity}_left_out_mape"), heading, |one: &&Stored| one.left_out(quantity).map(Percent))
+        rows.number(&format!("{quantity}_left_out_mape"), heading, |one: &&StoredFingerprints| {
+            one.left_out(quantity).map(Percent)
+        })
     };
     Quantity::ALL.into_iter().fold(rows, error).table()
 }

@@ -2,31 +2,31 @@
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Shape;
-use perf4sight_network::zoo::{Images, parse_classes, parse_input};
+use perf4sight_network::zoo::{ImageDataset, parse_classes, parse_input};
 use perf4sight_onnx as onnx;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-pub(super) fn input(values: &Values<'_>) -> Result<Option<Shape>> {
+pub(super) fn input(values: &SettingValues<'_>) -> Result<Option<Shape>> {
     values.named_if_set("input", parse_input)
 }
 
-pub(super) fn classes(values: &Values<'_>) -> Result<Option<usize>> {
+pub(super) fn classes(values: &SettingValues<'_>) -> Result<Option<usize>> {
     values.named_if_set("classes", parse_classes)
 }
 
 /// The images given by `dataset`, `input` and `classes`.
-pub(super) fn of(values: &Values<'_>) -> Result<Images> {
+pub(super) fn images_from_values(values: &SettingValues<'_>) -> Result<ImageDataset> {
     let (input, classes) = (input(values)?, classes(values)?);
-    Images::of(&values.folder_name("dataset")?, input.as_ref(), classes)
-        .map_err(|error| values.placed("dataset", error))
+    ImageDataset::from_dataset(&values.folder_name("dataset")?, input.as_ref(), classes)
+        .map_err(|error| values.with_place("dataset", error))
 }
 
 /// Refuses existing network files whose input size differs from the one that the word for the images gives.
 pub(super) fn check<'a>(networks: impl Iterator<Item = (&'a str, &'a Path)>) -> Result<()> {
-    let sized = networks.filter_map(|(word, file)| Some((Images::named(word).ok()?, file)));
-    let files: BTreeMap<&Path, Images> = sized
+    let sized = networks.filter_map(|(word, file)| Some((ImageDataset::from_word(word).ok()?, file)));
+    let files: BTreeMap<&Path, ImageDataset> = sized
         .filter(|(images, file)| images.is_sized() && file.is_file())
         .map(|(images, file)| (file, images))
         .collect();
@@ -42,7 +42,7 @@ pub(super) fn check<'a>(networks: impl Iterator<Item = (&'a str, &'a Path)>) -> 
     })
 }
 
-pub(super) fn word(values: &Values<'_>) -> Result<String> {
+pub(super) fn word(values: &SettingValues<'_>) -> Result<String> {
     let (input, classes) = (input(values)?, classes(values)?);
-    Ok(Images::worded(&values.folder_name("dataset")?, input.as_ref(), classes))
+    Ok(ImageDataset::word_for(&values.folder_name("dataset")?, input.as_ref(), classes))
 }

@@ -24,8 +24,8 @@ mod step;
 mod temporary;
 mod timeline;
 mod verdict;
-mod wanted;
+mod wanted_step;
 
-use perf4sight_verb::Noun;
+use perf4sight_verb::CountedNoun;
 
-const NETWORKS: Noun = Noun { one: "network", several: "networks" };
+const NETWORKS: CountedNoun = CountedNoun { one: "network", several: "networks" };

@@ -1,28 +1,28 @@
 //! Loads a network from the word that a user gives: a file, a known network, or a known network pruned to a level.
 
 use super::exporting;
-use super::extents::{Extents, FOREIGN};
-use crate::pruning::{Goal, Pruner, Ranking, generator};
+use super::extents::{FOREIGN, NetworkExtents};
+use crate::pruning::{FilterRanking, Pruner, PruningGoal, generator};
 use crate::records::check_network_name;
 use glob::Pattern;
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::units::Percent;
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
-use perf4sight_network::zoo::{Dataset, Images, calibration};
+use perf4sight_network::zoo::{Dataset, ImageDataset, calibration};
 use perf4sight_onnx as onnx;
-use perf4sight_onnx::Loaded;
+use perf4sight_onnx::LoadedOnnx;
 use perf4sight_verb::Context;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-pub(super) struct Named {
+pub(super) struct NamedNetwork {
     pub network: Network,
-    pub remarks: Remarks,
+    pub remarks: NetworkRemarks,
 }
 
 #[derive(Default)]
-pub(super) struct Remarks {
+pub(super) struct NetworkRemarks {
     /// Problems that a reader should know of.
     pub warnings: Vec<String>,
     /// Actions that were requested.
@@ -32,14 +32,14 @@ pub(super) struct Remarks {
 /// The maximum number of remarks that are printed; the others are only counted.
 const SPOKEN: usize = 10;
 
-impl Named {
+impl NamedNetwork {
     /// Loads a file if the word looks like one, else a known network for the images of the named dataset, pruned if a
     /// level follows its name.
     ///
     /// # Errors
     /// A file that cannot be used, an unknown name, a level outside 0 to 99; for a known network, an unknown dataset.
     pub fn load(word: &str, dataset: &str) -> Result<Self> {
-        Self::asked(word, dataset, &Extents::default())
+        Self::load_with_extents(word, dataset, &NetworkExtents::default())
     }
 
     /// The same; `extents` gives the sizes of inputs and outputs.
@@ -47,15 +47,17 @@ impl Named {
     /// # Errors
     /// As [`load`](Self::load), a file without such dimensions, an input that the network does not accept, and another
     /// number of classes than that of a file.
-    pub fn asked(word: &str, dataset: &str, extents: &Extents) -> Result<Self> {
+    pub fn load_with_extents(word: &str, dataset: &str, extents: &NetworkExtents) -> Result<Self> {
         if is_file(word) {
-            let Loaded { network, warnings } = extents.read(word)?;
+            let LoadedOnnx { network, warnings } = extents.read(word)?;
             let warnings = warnings.iter().map(|warning| format!("{word}: {warning}")).collect();
-            return Ok(Named { network, remarks: Remarks { warnings, notes: Vec::new() } });
+            return Ok(NamedNetwork { network, remarks: NetworkRemarks { warnings, notes: Vec::new() } });
         }
         match word.split_once('@') {
-            Some((name, level)) => pruned(&known(name, dataset, extents)?, parse_level(name, level)?),
-            None => Ok(Named { network: known(word, dataset, extents)?, remarks: Remarks::default() }),
+            Some((name, level)) => prune_at_random(&build_known(name, dataset, extents)?, parse_level(name, level)?),
+            None => {
+                Ok(NamedNetwork { network: build_known(word, dataset, extents)?, remarks: NetworkRemarks::default() })
+            }
         }
     }
 
@@ -66,20 +68,20 @@ impl Named {
     }
 }
 
-impl Remarks {
+impl NetworkRemarks {
     /// Remarks on networks in files; each file is read once. Files that cannot be read are left out,
     /// because the code that needs them reports the error.
     pub fn about<'a>(files: impl IntoIterator<Item = &'a Path>) -> Self {
         let files: BTreeSet<&Path> = files.into_iter().filter(|file| file.is_file()).collect();
         let loaded = files.into_iter().filter_map(|file| Some((file, onnx::read(file).ok()?)));
-        let warnings = loaded.flat_map(|(file, Loaded { warnings, .. })| {
+        let warnings = loaded.flat_map(|(file, LoadedOnnx { warnings, .. })| {
             warnings.into_iter().map(move |warning| format!("{}: {warning}", file.display()))
         });
-        Remarks { warnings: warnings.collect(), notes: Vec::new() }
+        NetworkRemarks { warnings: warnings.collect(), notes: Vec::new() }
     }
 
     /// Adds the remarks on another network.
-    pub fn extend(&mut self, other: Remarks) {
+    pub fn extend(&mut self, other: NetworkRemarks) {
         self.warnings.extend(other.warnings);
         self.notes.extend(other.notes);
     }
@@ -100,7 +102,7 @@ pub(super) fn check(word: &str) -> Result<()> {
     if is_file(word) { Ok(()) } else { check_name(name).and_then(|()| parse_level(name, level).map(drop)) }
 }
 
-fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
+fn build_known(name: &str, dataset: &str, extents: &NetworkExtents) -> Result<Network> {
     check_name(name)?;
     if let Some((dim, _)) = extents.dims.first_key_value() {
         return Err(Error::usage(format!("{name} leaves no dimension \"{dim}\" open, nor any other"))
@@ -108,7 +110,7 @@ fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
             .help("input and classes set the sizes of a known network's input and output"));
     }
     extents.check_channels(name)?;
-    let images = Images::other(dataset, extents.input.as_ref(), extents.classes).map_err(|_| {
+    let images = ImageDataset::from_word_with(dataset, extents.input.as_ref(), extents.classes).map_err(|_| {
         let known = Dataset::ALL.map(Dataset::name);
         let meant = nearest(dataset, known).map(|known| format!("did you mean the dataset \"{known}\"?"));
         Error::input(format!(
@@ -139,7 +141,7 @@ pub(super) fn check_own_name(name: &str) -> Result<()> {
 /// Refuses an unknown name, and suggests a file of that name if there is one, a known name that it was mistyped from, or how to export it.
 fn check_name(name: &str) -> Result<()> {
     zoo::check_name(name).map_err(|unknown| {
-        unknown.help(match (near(name), mistyped(name)) {
+        unknown.help(match (near(name), similar_name(name)) {
             (Some(file), _) => format!("a file is named with path and ending: {file}"),
             (None, Some(known)) => format!("did you mean \"{known}\"?"),
             (None, None) => exporting::advice(name),
@@ -149,7 +151,7 @@ fn check_name(name: &str) -> Result<()> {
 
 /// The known name that this one was mistyped from. Numbers and single letters tell networks of a family apart, which are never meant
 /// for each other: vgg11_bn is no vgg16_bn, vit_l_16 no vit_b_16.
-fn mistyped(name: &str) -> Option<&'static str> {
+fn similar_name(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
     let name = name.as_str();
     let telling = |name: &str| {
@@ -161,11 +163,11 @@ fn mistyped(name: &str) -> Option<&'static str> {
     let alike = zoo::names().filter(|known| telling(known) == telling(name));
     let known = nearest(name, alike)?;
     // Another word of a family, such as convnext_small for convnext_tiny, is no slip of a finger.
-    (known.len().abs_diff(name.len()) < 3 && shared(known, name) + 2 >= known.len()).then_some(known)
+    (known.len().abs_diff(name.len()) < 3 && shared_letters(known, name) + 2 >= known.len()).then_some(known)
 }
 
 /// Letters that two words have in common at their beginnings and ends.
-fn shared(one: &str, other: &str) -> usize {
+fn shared_letters(one: &str, other: &str) -> usize {
     let pairs = || one.chars().zip(other.chars());
     let back = one.chars().rev().zip(other.chars().rev());
     pairs().take_while(|(a, b)| a == b).count() + back.take_while(|(a, b)| a == b).count()
@@ -199,12 +201,12 @@ fn parse_level(name: &str, word: &str) -> Result<u8> {
 }
 
 /// Prunes at random, always with the same result.
-fn pruned(network: &Network, level: u8) -> Result<Named> {
+fn prune_at_random(network: &Network, level: u8) -> Result<NamedNetwork> {
     let pruner = Pruner::new(network);
-    let ranking = Ranking::random(&pruner, &mut generator(0, network.name(), level, 0));
-    let pruned = pruner.prune(&ranking, Goal::percent(network, f64::from(level)))?;
+    let ranking = FilterRanking::random(&pruner, &mut generator(0, network.name(), level, 0));
+    let pruned = pruner.prune(&ranking, PruningGoal::percent(network, f64::from(level)))?;
     let (name, reached) = (network.name(), Percent(pruned.percent));
-    let mut remarks = Remarks::default();
+    let mut remarks = NetworkRemarks::default();
     let gone = match pruned.percent < f64::from(level) {
         true => format!("only {reached} of the parameters could go"),
         false => format!("{reached} of the parameters are gone"),
@@ -213,7 +215,7 @@ fn pruned(network: &Network, level: u8) -> Result<Named> {
         Some(limit) => remarks.warnings.push(format!("{name}@{level}: {gone}: {limit}")),
         None => remarks.notes.push(format!("{name}@{level}: {reached} of the parameters are gone, chosen at random")),
     }
-    Ok(Named { network: pruned.network, remarks })
+    Ok(NamedNetwork { network: pruned.network, remarks })
 }
 
 #[cfg(test)]
@@ -225,7 +227,7 @@ mod tests {
         for (typed, meant) in
             [("resnet81", "resnet18"), ("ResNet18", "resnet18"), ("vgg61_bn", "vgg16_bn"), ("goglenet", "googlenet")]
         {
-            assert_eq!(mistyped(typed), Some(meant), "{typed}");
+            assert_eq!(similar_name(typed), Some(meant), "{typed}");
         }
         // Networks of torchvision and timm by themselves.
         for other in [
@@ -238,7 +240,7 @@ mod tests {
             "regnet_x_400mf",
             "resnet26",
         ] {
-            assert_eq!(mistyped(other), None, "{other}");
+            assert_eq!(similar_name(other), None, "{other}");
         }
     }
 }

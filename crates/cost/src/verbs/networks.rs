@@ -6,8 +6,8 @@ use perf4sight_network::Network;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
-use perf4sight_report::{Rows, Table};
-use perf4sight_verb::config::{Setting, Table as Settings, Values, path};
+use perf4sight_report::{Table, TableBuilder};
+use perf4sight_verb::config::{Setting, SettingTable as Settings, SettingValues, path};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,19 +23,19 @@ pub static VERB: VerbSpec = VerbSpec {
         groups: &[&[EXPORT, OVERWRITE, IMAGES_OF]],
     },
     after_help: "",
-    parse: |values| Ok(Box::new(Networks::parse(values)?)),
+    parse: |values| Ok(Box::new(NetworksVerb::parse(values)?)),
 };
 
 const EXPORT: Setting = path("export").value("DIR").help("Write them to this folder.");
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Networks {
+struct NetworksVerb {
     export: Option<PathBuf>,
     overwrite: bool,
     dataset: Dataset,
 }
 
-impl Verb for Networks {
+impl Verb for NetworksVerb {
     /// Lists all networks; writes the requested ones.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let table = self.list()?;
@@ -47,12 +47,12 @@ impl Verb for Networks {
     }
 }
 
-impl Networks {
-    fn parse(values: &Values<'_>) -> Result<Self> {
-        Ok(Networks {
+impl NetworksVerb {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
+        Ok(NetworksVerb {
             export: values.get("export")?,
             overwrite: values.get("overwrite")?,
-            dataset: values.named("dataset", Dataset::parse)?,
+            dataset: values.parse_word("dataset", Dataset::parse)?,
         })
     }
 
@@ -62,7 +62,7 @@ impl Networks {
             .collect::<Result<_>>()?;
         let (classes, size) = (self.dataset.classes(), self.dataset.size());
         let count = |network: &Option<Network>, of: fn(&Network) -> u64| network.as_ref().map(of);
-        Ok(Rows::new(format!("Networks for {} ({classes} classes, 3x{size}x{size})", self.dataset), networks)
+        Ok(TableBuilder::new(format!("Networks for {} ({classes} classes, 3x{size}x{size})", self.dataset), networks)
             .text("network", "network", |(name, ..)| *name)
             .number("parameters", "parameters", |(_, network, _)| count(network, Network::parameters))
             .number("macs", "MACs", |(_, network, _)| count(network, Network::macs))

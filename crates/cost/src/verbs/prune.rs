@@ -1,17 +1,22 @@
 //! `perf4sight prune`: removes channels of one network, and reports which of its weights remain.
 
 use super::asking;
-use super::extents::Extents;
-use super::named::{Named, Remarks, is_file};
-use crate::pruning::{Cut, Goal, Left, Limit, Mode, Pruned, Pruner, Ranking, Unprunable, generator};
+use super::extents::NetworkExtents;
+use super::named::{NamedNetwork, NetworkRemarks, is_file};
+use crate::pruning::{
+    FilterRanking, LayerCut, PrunedNetwork, Pruner, PruningGoal, PruningLimit, RankingMode, RemainingPositions,
+    Unprunable, generator,
+};
 use glob::Pattern;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Percent, counted};
+use perf4sight_base::units::{Percent, count_text};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
-use perf4sight_onnx::{Kept, Magnitudes};
-use perf4sight_report::{Rows, Table};
-use perf4sight_verb::config::{Conflicts, Setting, Table as Settings, Values, flag, integer, number, path, text, word};
+use perf4sight_onnx::{KeptPositions, Magnitudes};
+use perf4sight_report::{Table, TableBuilder};
+use perf4sight_verb::config::{
+    Conflicts, Setting, SettingTable as Settings, SettingValues, flag, integer, number, path, text, word,
+};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -35,12 +40,12 @@ const NETWORK: Setting =
 
 const LEVEL: Setting = number("level", 0.0).required().value("PERCENT").help("Percent of all parameters to remove.");
 
-const MODE: Setting = word("mode", || Mode::ALL.map(Mode::name).to_vec()).or("random")
+const MODE: Setting = word("mode", || RankingMode::ALL.map(RankingMode::name).to_vec()).or_default("random")
     .help("Which filters are removed first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude (needs a file with weights).");
 
-const SEED: Setting = integer("seed", 0, i64::MAX).or("0").help("Seed of the random choice.");
+const SEED: Setting = integer("seed", 0, i64::MAX).or_default("0").help("Seed of the random choice.");
 
-const KEEP: Setting = text("keep").many().value("PATTERN")
+const KEEP: Setting = text("keep").many_values().value("PATTERN")
     .help("Layers that keep all their input and output channels, as patterns of names such as 'encoder.*.attn.*'; may be given several times.");
 
 const EQUAL_PARTS: Setting = flag("equal_parts")
@@ -68,7 +73,7 @@ const SHOWN: usize = 8;
 struct Prune {
     network: String,
     level: f64,
-    mode: Mode,
+    mode: RankingMode,
     seed: u64,
     keep: Vec<Pattern>,
     equal_parts: bool,
@@ -76,13 +81,13 @@ struct Prune {
     weights: bool,
     overwrite: bool,
     dataset: Dataset,
-    extents: Extents,
+    extents: NetworkExtents,
 }
 
 impl Verb for Prune {
     /// Reports the remaining channels of every layer, and writes the smaller network if requested.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let (Named { network, remarks }, magnitudes) = self.load()?;
+        let (NamedNetwork { network, remarks }, magnitudes) = self.load()?;
         remarks.report(context);
         if let Some(idle) = self.keep.iter().find(|kept| network.nodes().iter().all(|node| !kept.matches(&node.name))) {
             return Err(Error::usage(format!("no layer is called \"{idle}\" (--keep)"))
@@ -91,13 +96,13 @@ impl Verb for Prune {
         let keeps = |name: &str| self.keep.iter().any(|kept| kept.matches(name));
         let pruner = Pruner::keeping(&network, keeps, self.equal_parts);
         let draws = &mut generator(self.seed, network.name(), self.level.round() as u8, 0);
-        let ranking = Ranking::by(self.mode, &pruner, draws, &magnitudes)?;
-        for layer in ranking.skipped(&pruner) {
+        let ranking = FilterRanking::by(self.mode, &pruner, draws, &magnitudes)?;
+        for layer in ranking.skipped_layers(&pruner) {
             context.warn(format!(
                 "the weights of {layer} are computed while the network runs: its filters are not ranked"
             ));
         }
-        let pruned = pruner.prune(&ranking, Goal::percent(&network, self.level))?;
+        let pruned = pruner.prune(&ranking, PruningGoal::percent(&network, self.level))?;
         self.check_reached(&pruner, &pruned)?;
         if let Some(file) = &self.out {
             self.write(&pruned, file)?;
@@ -110,7 +115,7 @@ impl Verb for Prune {
             headline: format!(
                 "{} of the parameters are gone, from {}{}",
                 Percent(pruned.percent),
-                counted(pruned.cuts.len() as u64, "layer"),
+                count_text(pruned.cuts.len() as u64, "layer"),
                 if self.out.is_some() && !self.weights { WEIGHTLESS } else { "" }
             ),
             json: json!({
@@ -128,35 +133,38 @@ impl Verb for Prune {
 }
 
 impl Prune {
-    fn parse(values: &Values<'_>) -> Result<Self> {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let keep = values.get::<Option<Vec<String>>>("keep")?.unwrap_or_default();
         let keep = keep.iter().map(|pattern| Pattern::new(pattern)).collect::<std::result::Result<_, _>>();
         Ok(Prune {
             network: values.get("network")?,
             level: level(values)?,
-            mode: values.named("mode", Mode::parse)?,
+            mode: values.parse_word("mode", RankingMode::parse)?,
             seed: values.get("seed")?,
             keep: keep.map_err(|cause| values.error("keep", cause))?,
             equal_parts: values.get("equal_parts")?,
             out: values.get("out")?,
             weights: values.get("weights")?,
             overwrite: values.get("overwrite")?,
-            dataset: values.named("dataset", Dataset::parse)?,
-            extents: Extents::parse(values)?,
+            dataset: values.parse_word("dataset", Dataset::parse)?,
+            extents: NetworkExtents::parse(values)?,
         })
     }
 
     /// The network, with the magnitudes of its filters if the pruning depends on them.
-    fn load(&self) -> Result<(Named, Magnitudes)> {
-        if self.mode != Mode::L1 || !is_file(&self.network) {
-            return Ok((Named::asked(&self.network, self.dataset.name(), &self.extents)?, Magnitudes::new()));
+    fn load(&self) -> Result<(NamedNetwork, Magnitudes)> {
+        if self.mode != RankingMode::L1 || !is_file(&self.network) {
+            return Ok((
+                NamedNetwork::load_with_extents(&self.network, self.dataset.name(), &self.extents)?,
+                Magnitudes::new(),
+            ));
         }
-        let (onnx::Loaded { network, warnings }, magnitudes) = self.extents.read_with_magnitudes(&self.network)?;
+        let (onnx::LoadedOnnx { network, warnings }, magnitudes) = self.extents.read_with_magnitudes(&self.network)?;
         let warnings = warnings.iter().map(|warning| format!("{}: {warning}", self.network)).collect();
-        Ok((Named { network, remarks: Remarks { warnings, notes: Vec::new() } }, magnitudes))
+        Ok((NamedNetwork { network, remarks: NetworkRemarks { warnings, notes: Vec::new() } }, magnitudes))
     }
 
-    fn write(&self, pruned: &Pruned, file: &Path) -> Result<()> {
+    fn write(&self, pruned: &PrunedNetwork, file: &Path) -> Result<()> {
         let source = Path::new(&self.network);
         let is_itself = matches!((file.canonicalize(), source.canonicalize()), (Ok(out), Ok(own)) if out == own);
         if is_itself && !self.overwrite {
@@ -173,15 +181,15 @@ impl Prune {
             }
             true => {
                 let cuts = pruned.cuts.iter().chain(&pruned.shared_cuts).chain(&pruned.passed);
-                let kept = cuts.map(|cut| (cut.layer.as_str(), kept(cut))).collect();
+                let kept = cuts.map(|cut| (cut.layer.as_str(), kept_positions(cut))).collect();
                 onnx::write_pruned([source, file], &self.extents.dims, &pruned.network, &kept, self.overwrite)
             }
         }
     }
 
     /// Refuses a result that is further from the level than allowed, and says which channels stay, and why.
-    fn check_reached(&self, pruner: &Pruner, pruned: &Pruned) -> Result<()> {
-        let Some(limit) = pruned.limit.filter(|_| (self.level - pruned.percent).abs() > Goal::TOLERANCE) else {
+    fn check_reached(&self, pruner: &Pruner, pruned: &PrunedNetwork) -> Result<()> {
+        let Some(limit) = pruned.limit.filter(|_| (self.level - pruned.percent).abs() > PruningGoal::TOLERANCE) else {
             return Ok(());
         };
         let (reached, asked) = (Percent(pruned.percent), Percent(self.level));
@@ -191,10 +199,12 @@ impl Prune {
             staying(&pruner.unprunable())
         ));
         Err(match (limit, self.keep.is_empty()) {
-            (Limit::NothingToPrune, true) => error.expected("channels between layers that nothing listed here needs"),
-            (Limit::NothingToPrune, false) => error.help("keep fewer layers"),
-            (Limit::TooMany | Limit::Together | Limit::Minimums { .. }, none_kept) => error
-                .expected(format!("a level within {} percentage points of what can go", Goal::TOLERANCE))
+            (PruningLimit::NothingToPrune, true) => {
+                error.expected("channels between layers that nothing listed here needs")
+            }
+            (PruningLimit::NothingToPrune, false) => error.help("keep fewer layers"),
+            (PruningLimit::TooMany | PruningLimit::Together | PruningLimit::Minimums { .. }, none_kept) => error
+                .expected(format!("a level within {} percentage points of what can go", PruningGoal::TOLERANCE))
                 .help(if none_kept { "ask for another level" } else { "ask for another level, or keep fewer layers" }),
         })
     }
@@ -203,7 +213,7 @@ impl Prune {
 /// A line for each of the first layers that keep channels, with the reason.
 fn staying(layers: &[Unprunable]) -> String {
     let line = |stays: &Unprunable| {
-        format!("\n  {} keeps {}: {}", stays.layer, counted(stays.channels as u64, "channel"), stays.reason)
+        format!("\n  {} keeps {}: {}", stays.layer, count_text(stays.channels as u64, "channel"), stays.reason)
     };
     let more = match layers.len().saturating_sub(SHOWN) {
         0 => String::new(),
@@ -213,7 +223,7 @@ fn staying(layers: &[Unprunable]) -> String {
 }
 
 /// A percentage below 100. A value between 0 and 1 is refused, because it is likely meant as a fraction.
-fn level(values: &Values<'_>) -> Result<f64> {
+fn level(values: &SettingValues<'_>) -> Result<f64> {
     let level: f64 = values.get("level")?;
     match level {
         percent if percent == 0.0 || (1.0..100.0).contains(&percent) => Ok(percent),
@@ -227,9 +237,10 @@ fn level(values: &Values<'_>) -> Result<f64> {
     }
 }
 
-fn table(cuts: &[Cut]) -> Table {
-    let left = |left: &Option<Left>| left.as_ref().map(|left| format!("{} of {}", left.kept.len(), left.of));
-    Rows::new("Layers that are smaller", cuts)
+fn table(cuts: &[LayerCut]) -> Table {
+    let left =
+        |left: &Option<RemainingPositions>| left.as_ref().map(|left| format!("{} of {}", left.kept.len(), left.of));
+    TableBuilder::new("Layers that are smaller", cuts)
         .text("layer", "layer", |cut| cut.layer.clone())
         .text("operation", "operation", |cut| cut.operation.clone())
         .number("inputs", "inputs left", |cut| left(&cut.inputs))
@@ -237,17 +248,18 @@ fn table(cuts: &[Cut]) -> Table {
         .table()
 }
 
-fn kept(cut: &Cut) -> Kept<'_> {
+fn kept_positions(cut: &LayerCut) -> KeptPositions<'_> {
     let [inputs, outputs] = [&cut.inputs, &cut.outputs].map(Option::as_ref);
-    Kept {
+    KeptPositions {
         inputs: inputs.map(|left| left.kept.as_slice()),
         outputs: outputs.map(|left| left.kept.as_slice()),
         axis_from_last: outputs.map_or(1, |left| left.axis_from_last),
     }
 }
 
-fn cut(cut: &Cut) -> Value {
-    let left = |left: &Left| json!({ "axis": -(left.axis_from_last as i64), "of": left.of, "kept": left.kept });
+fn cut(cut: &LayerCut) -> Value {
+    let left =
+        |left: &RemainingPositions| json!({ "axis": -(left.axis_from_last as i64), "of": left.of, "kept": left.kept });
     json!({
         "layer": cut.layer, "operation": cut.operation,
         "inputs": cut.inputs.as_ref().map(left), "outputs": cut.outputs.as_ref().map(left),

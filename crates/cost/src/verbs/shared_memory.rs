@@ -1,15 +1,15 @@
 //! How much of a board's memory is left for steps.
 
-use crate::fingerprint::Fingerprints;
+use crate::fingerprint::DeviceFingerprints;
 use perf4sight_base::units::Bytes;
 
 /// Memory of the boards that most people have, as an example.
 const BOARD: Bytes = Bytes(8 << 30);
 
 /// How much of their memory the systems of boards leave, in a sentence; none where no board is among the devices.
-pub(super) fn shared_memory<'a>(devices: impl IntoIterator<Item = &'a Fingerprints>) -> Option<String> {
-    let kept = |device: &'a Fingerprints| Some((device, device.memory.as_ref()?.kept_by_system()?));
-    let boards: Vec<(&Fingerprints, Bytes)> = devices.into_iter().filter_map(kept).collect();
+pub(super) fn shared_memory<'a>(devices: impl IntoIterator<Item = &'a DeviceFingerprints>) -> Option<String> {
+    let kept = |device: &'a DeviceFingerprints| Some((device, device.memory.as_ref()?.kept_by_system()?));
+    let boards: Vec<(&DeviceFingerprints, Bytes)> = devices.into_iter().filter_map(kept).collect();
     // They are taken to keep as much as the one that was measured.
     let (_, kept) = boards.first()?;
     let names: Vec<&str> = boards.iter().map(|(board, _)| board.subject().device.as_str()).collect();

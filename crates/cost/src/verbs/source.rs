@@ -1,18 +1,18 @@
 //! The source of predictions: the fingerprints of a measured device, or priors of kinds of devices that were not
 //! measured.
 
-use super::wanted::Wanted;
-use crate::fingerprint::{Fingerprint, Fingerprints};
+use super::wanted_step::WantedStep;
+use crate::fingerprint::{DeviceFingerprints, Fingerprint};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::Step;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use perf4sight_verb::{Context, KeyedPath};
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum FingerprintSource {
     Fingerprint(PathBuf),
     /// Priors of kinds of devices that were not measured: a known name or [`EVERY`], or the file that describes a
     /// device.
@@ -20,8 +20,8 @@ pub enum Source {
 }
 
 /// The fingerprints of one device, and the step that they predict.
-pub(super) struct Device {
-    pub fingerprints: Fingerprints,
+pub(super) struct TargetDevice {
+    pub fingerprints: DeviceFingerprints,
     pub step: Step,
     /// A fingerprint that cannot predict this step, but may predict others.
     pub silent: Option<Fingerprint>,
@@ -30,12 +30,12 @@ pub(super) struct Device {
 /// The name for all known kinds of devices.
 pub const EVERY: &str = "all";
 
-impl Source {
+impl FingerprintSource {
     /// Parses the keys `fingerprint` and `target` of a section: either fingerprints or targets, never both.
-    pub(super) fn parse(values: &Values<'_>, targets: Option<Vec<String>>) -> Result<Self> {
+    pub(super) fn parse(values: &SettingValues<'_>, targets: Option<Vec<String>>) -> Result<Self> {
         // An empty list is treated like a missing key.
         let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
-            return Ok(Source::Fingerprint(values.get("fingerprint")?));
+            return Ok(FingerprintSource::Fingerprint(values.get("fingerprint")?));
         };
         if values.writes("fingerprint") {
             return Err(values
@@ -43,31 +43,31 @@ impl Source {
                 .expected("either fingerprints of a device that was measured, or target")
                 .help("leave out fingerprint, or target"));
         }
-        let source = Source::Targets(targets);
+        let source = FingerprintSource::Targets(targets);
         source.check().map_err(|error| values.located("target", error))?;
         Ok(source)
     }
 
     /// The fingerprints of every requested device, and the step that they predict; at least one.
-    pub(super) fn devices(&self, wanted: &Wanted, context: &mut Context) -> Result<Vec<Device>> {
+    pub(super) fn devices(&self, wanted: &WantedStep, context: &mut Context) -> Result<Vec<TargetDevice>> {
         match self {
-            Source::Fingerprint(folder) => {
-                let fingerprints = Fingerprints::load(folder, wanted.stage)?;
+            FingerprintSource::Fingerprint(folder) => {
+                let fingerprints = DeviceFingerprints::load(folder, wanted.stage)?;
                 fingerprints.check(wanted.device.as_deref(), wanted.dataset.as_deref())?;
                 let step = wanted.changes.of(fingerprints.subject().step);
                 Ok(vec![with_warning(fingerprints, step, context)?])
             }
-            Source::Targets(words) => wanted.of_kinds(&each(words), context),
+            FingerprintSource::Targets(words) => wanted.of_kinds(&distinct_kinds(words), context),
         }
     }
 
     /// Refuses unknown kinds of devices.
     pub(super) fn check(&self) -> Result<()> {
         match self {
-            Source::Fingerprint(_) => Ok(()),
-            Source::Targets(words) => {
-                let mut names = each(words).into_iter().filter(|word| !Platform::is_file(word));
-                names.try_for_each(|word| Platform::named(word).map(drop))
+            FingerprintSource::Fingerprint(_) => Ok(()),
+            FingerprintSource::Targets(words) => {
+                let mut names = distinct_kinds(words).into_iter().filter(|word| !Platform::is_file(word));
+                names.try_for_each(|word| Platform::for_name(word).map(drop))
             }
         }
     }
@@ -75,24 +75,24 @@ impl Source {
     /// Whether it specifies exactly one device.
     pub(super) fn is_one(&self) -> bool {
         match self {
-            Source::Fingerprint(_) => true,
-            Source::Targets(words) => each(words).len() == 1,
+            FingerprintSource::Fingerprint(_) => true,
+            FingerprintSource::Targets(words) => distinct_kinds(words).len() == 1,
         }
     }
 
     /// The key that specifies it.
     pub(super) fn key(&self) -> &'static str {
         match self {
-            Source::Fingerprint(_) => "fingerprint",
-            Source::Targets(_) => "target",
+            FingerprintSource::Fingerprint(_) => "fingerprint",
+            FingerprintSource::Targets(_) => "target",
         }
     }
 
     /// The paths that must exist: the folder of the fingerprints, or the files that describe devices.
     pub(super) fn reads(&self) -> Vec<KeyedPath> {
         match self {
-            Source::Fingerprint(folder) => vec![KeyedPath { key: self.key(), path: folder.clone() }],
-            Source::Targets(words) => {
+            FingerprintSource::Fingerprint(folder) => vec![KeyedPath { key: self.key(), path: folder.clone() }],
+            FingerprintSource::Targets(words) => {
                 let files = words.iter().filter(|word| Platform::is_file(word));
                 files.map(|word| KeyedPath { key: self.key(), path: word.into() }).collect()
             }
@@ -101,13 +101,13 @@ impl Source {
 
     pub(super) fn description(&self) -> String {
         match self {
-            Source::Fingerprint(folder) => format!("from {}", folder.display()),
-            Source::Targets(words) => format!("for {}, without any measurement", words.join(", ")),
+            FingerprintSource::Fingerprint(folder) => format!("from {}", folder.display()),
+            FingerprintSource::Targets(words) => format!("for {}, without any measurement", words.join(", ")),
         }
     }
 }
 
-impl Wanted {
+impl WantedStep {
     /// A kind of device, as the step runs on it.
     fn run_on(&self, platform: Platform) -> Platform {
         let platform = self.threads.into_iter().fold(platform, Platform::on_threads);
@@ -116,7 +116,7 @@ impl Wanted {
 
     /// With several kinds of devices, those that do not support the step's precision are left out with a warning; any
     /// other problem is an error.
-    fn of_kinds(&self, words: &[&str], context: &mut Context) -> Result<Vec<Device>> {
+    fn of_kinds(&self, words: &[&str], context: &mut Context) -> Result<Vec<TargetDevice>> {
         let step = self.changes.of(Step::usual(self.stage));
         let dataset = self.dataset.as_deref().unwrap_or(Dataset::Imagenet.name());
         let mut devices = Vec::new();
@@ -125,9 +125,11 @@ impl Wanted {
             match platform.check_precision(step.precision) {
                 Err(refusal) if words.len() > 1 => context.warn(refusal.to_string()),
                 Err(refusal) => return Err(refusal),
-                Ok(()) => {
-                    devices.push(with_warning(Fingerprints::before(word, dataset, step, &platform), step, context)?)
-                }
+                Ok(()) => devices.push(with_warning(
+                    DeviceFingerprints::priors(word, dataset, step, &platform),
+                    step,
+                    context,
+                )?),
             }
         }
         match devices.is_empty() {
@@ -138,7 +140,7 @@ impl Wanted {
 }
 
 /// The fingerprints that can predict a step, with a warning about one that cannot.
-fn with_warning(fingerprints: Fingerprints, step: Step, context: &mut Context) -> Result<Device> {
+fn with_warning(fingerprints: DeviceFingerprints, step: Step, context: &mut Context) -> Result<TargetDevice> {
     let (fingerprints, silent) = fingerprints.answering(step)?;
     let silent = silent.map(|(fingerprint, refusal)| {
         context.warn(refusal.to_string());
@@ -147,7 +149,7 @@ fn with_warning(fingerprints: Fingerprints, step: Step, context: &mut Context) -
     if fingerprints.memory.as_ref().is_some_and(|memory| memory.may_have_other_kernels(step)) {
         context.warn(other_kernels(step));
     }
-    Ok(Device { fingerprints, step, silent })
+    Ok(TargetDevice { fingerprints, step, silent })
 }
 
 /// What is said of memory that depends on a processor's instructions (docs/accuracy/simulated-memory.md, "Other precisions").
@@ -162,7 +164,7 @@ fn other_kernels(step: Step) -> String {
 }
 
 /// Every kind of device once, in the given order.
-fn each(words: &[String]) -> Vec<&str> {
+fn distinct_kinds(words: &[String]) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for word in words {
         let meant: Vec<&str> = if word == EVERY { Platform::names().collect() } else { vec![word] };

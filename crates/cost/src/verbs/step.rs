@@ -5,11 +5,13 @@ use perf4sight_step::workload::{
     Accumulate, Changes, Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Setting as Part, Stage, Step,
     Trainable, Workload, ZeroGrad,
 };
-use perf4sight_verb::config::Missing::Literal;
-use perf4sight_verb::config::{Setting, Values, integer, text, word};
+use perf4sight_verb::config::DefaultValue::Literal;
+use perf4sight_verb::config::{Setting, SettingValues, integer, text, word};
 
-pub(super) const STAGE: Setting =
-    word("stage", stages).or("{fingerprint.stage}").or_on_command_line(Literal("training")).help("Stage of the step.");
+pub(super) const STAGE: Setting = word("stage", stages)
+    .or_default("{fingerprint.stage}")
+    .or_on_command_line(Literal("training"))
+    .help("Stage of the step.");
 
 pub(super) const OPTIMIZER: Setting = word("optimizer", || Optimizer::ALL.map(Optimizer::name).to_vec())
     .help("Optimizer of the step; by default that of the profiled steps.");
@@ -49,10 +51,10 @@ pub(super) fn precisions() -> Vec<&'static str> {
 }
 
 /// The changes that the settings make to steps of these stages; settings that are left out change nothing.
-pub(super) fn changes(values: &Values<'_>, stages: &[Stage]) -> Result<Changes> {
+pub(super) fn changes(values: &SettingValues<'_>, stages: &[Stage]) -> Result<Changes> {
     let vain = |part: &Part| values.writes(part.key()) && !stages.iter().any(|&stage| part.is_of(stage));
     if let Some(part) = Part::ALL.into_iter().find(vain) {
-        let spelled = values.spelled(part.key());
+        let spelled = values.spelling(part.key());
         return Err(values
             .error(part.key(), "a step of inference has no such setting")
             .help(format!("leave {spelled} out, or ask for {}", values.written_as("stage", "training"))));
@@ -70,7 +72,7 @@ pub(super) fn changes(values: &Values<'_>, stages: &[Stage]) -> Result<Changes> 
 }
 
 /// Refuses batches with fewer samples than the step has passes.
-pub(super) fn check_batches(values: &Values<'_>, step: Step, batches: &[u64]) -> Result<()> {
+pub(super) fn check_batches(values: &SettingValues<'_>, step: Step, batches: &[u64]) -> Result<()> {
     let mut workloads = batches.iter().map(|&batch| Workload { step, batch });
-    workloads.try_for_each(Workload::check).map_err(|error| values.placed("accumulate", error))
+    workloads.try_for_each(Workload::check).map_err(|error| values.with_place("accumulate", error))
 }

@@ -9,12 +9,12 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 /// The file and its folder, which are deleted when this is dropped.
-pub(super) struct Temporary {
+pub(super) struct TemporaryFile {
     _folder: TemporaryFolder,
     file: PathBuf,
 }
 
-impl Temporary {
+impl TemporaryFile {
     /// Writes a network under the name of its variant.
     ///
     /// # Errors
@@ -23,7 +23,7 @@ impl Temporary {
         let folder = TemporaryFolder::new(&env::temp_dir())?;
         let file = folder.path().join(format!("{variant}.onnx"));
         onnx::write(network, &file)?;
-        Ok(Temporary { _folder: folder, file })
+        Ok(TemporaryFile { _folder: folder, file })
     }
 
     pub fn file(&self) -> &Path {

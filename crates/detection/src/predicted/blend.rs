@@ -6,7 +6,7 @@
 //! measurement is a share of its value. The fit is then a linear system of few unknowns (Bishop, Pattern Recognition
 //! and Machine Learning, 3.3).
 
-use super::Estimate;
+use super::CostInterval;
 
 /// Nine tenths of a normal distribution are within this many standard deviations of its mean.
 const NINE_TENTHS: f64 = 1.645;
@@ -16,33 +16,33 @@ pub(super) const UNKNOWNS: usize = 6;
 const FACTORS: usize = 2;
 
 /// The coefficient of each unknown.
-pub(super) type Terms = [f64; UNKNOWNS];
+pub(super) type BlendTerms = [f64; UNKNOWNS];
 
 /// A measurement, its terms, and its relative error.
-pub(super) struct Observed {
-    pub terms: Terms,
+pub(super) struct ObservedTime {
+    pub terms: BlendTerms,
     pub measured: f64,
     pub noise: f64,
 }
 
 /// The estimated unknowns, and their uncertainty.
-pub(super) struct Blend {
-    mean: Terms,
-    covariance: [Terms; UNKNOWNS],
+pub(super) struct BlendFit {
+    mean: BlendTerms,
+    covariance: [BlendTerms; UNKNOWNS],
     noise: f64,
 }
 
-impl Blend {
+impl BlendFit {
     /// The fit to the measurements; none where there are none. The result of a prediction has a relative error of
     /// `noise`.
-    pub fn of(deviations: Terms, noise: f64, observed: &[Observed]) -> Option<Self> {
-        let before = Blend::before(deviations, observed.first()?, noise);
-        Some(observed.iter().fold(before, Blend::with))
+    pub fn fit(deviations: BlendTerms, noise: f64, observed: &[ObservedTime]) -> Option<Self> {
+        let before = BlendFit::prior(deviations, observed.first()?, noise);
+        Some(observed.iter().fold(before, BlendFit::with))
     }
 
     /// The prior: `deviations` of the factors, and of each part of the rest as shares of `whole`, a measurement with
     /// these terms.
-    fn before(deviations: Terms, whole: &Observed, noise: f64) -> Self {
+    fn prior(deviations: BlendTerms, whole: &ObservedTime, noise: f64) -> Self {
         let (mut mean, mut covariance) = ([0.0; UNKNOWNS], [[0.0; UNKNOWNS]; UNKNOWNS]);
         for unknown in 0..UNKNOWNS {
             let amount = whole.terms[unknown];
@@ -50,12 +50,12 @@ impl Blend {
             mean[unknown] = if unknown < FACTORS { 1.0 } else { 0.0 };
             covariance[unknown][unknown] = if amount > 0.0 { (scale * deviations[unknown]).powi(2) } else { 0.0 };
         }
-        Blend { mean, covariance, noise }
+        BlendFit { mean, covariance, noise }
     }
 
     /// With one measurement more: it is a number, so that no matrix has to be inverted (Kalman's update).
-    fn with(mut self, observed: &Observed) -> Self {
-        let gain: Terms = std::array::from_fn(|row| dot(&self.covariance[row], &observed.terms));
+    fn with(mut self, observed: &ObservedTime) -> Self {
+        let gain: BlendTerms = std::array::from_fn(|row| dot(&self.covariance[row], &observed.terms));
         let spread = dot(&gain, &observed.terms) + (observed.noise * observed.measured).powi(2);
         let off = observed.measured - dot(&self.mean, &observed.terms);
         for row in 0..UNKNOWNS {
@@ -67,15 +67,15 @@ impl Blend {
         self
     }
 
-    pub fn at(&self, terms: &Terms) -> Estimate {
+    pub fn estimate(&self, terms: &BlendTerms) -> CostInterval {
         let value = dot(&self.mean, terms);
         let unsure: f64 = (0..UNKNOWNS).map(|row| terms[row] * dot(&self.covariance[row], terms)).sum();
         let off = NINE_TENTHS * (unsure.max(0.0) + (self.noise * value).powi(2)).sqrt();
-        Estimate { value: value.max(0.0), low: (value - off).max(0.0), high: value.max(0.0) + off }
+        CostInterval { value: value.max(0.0), low: (value - off).max(0.0), high: value.max(0.0) + off }
     }
 }
 
-fn dot(one: &Terms, other: &Terms) -> f64 {
+fn dot(one: &BlendTerms, other: &BlendTerms) -> f64 {
     one.iter().zip(other).map(|(one, other)| one * other).sum()
 }
 
@@ -83,26 +83,26 @@ fn dot(one: &Terms, other: &Terms) -> f64 {
 mod tests {
     use super::*;
 
-    const BELIEFS: Terms = [0.5, 0.5, 0.1, 0.1, 0.1, 0.1];
+    const BELIEFS: BlendTerms = [0.5, 0.5, 0.1, 0.1, 0.1, 0.1];
 
     /// On whole images graphs cost 0.2 s and 0.3 s an image of 100,000 pixels, on a device 1.3 times slower than its
     /// fingerprint; on proposals 0.25 s an image, where it is twice as slow; the rest is 0.05 s a step and 0.02 s an
     /// image.
-    fn seconds(images: f64, pixels: f64) -> Observed {
+    fn seconds(images: f64, pixels: f64) -> ObservedTime {
         let [dense, boxes] = [0.2 + 0.3 * images * pixels / 1e5, 0.25 * images];
         let terms = [dense, boxes, 1.0, images, 512.0 * images, images * pixels];
-        Observed { terms, measured: 1.3 * dense + 2.0 * boxes + 0.05 + 0.02 * images, noise: 0.04 }
+        ObservedTime { terms, measured: 1.3 * dense + 2.0 * boxes + 0.05 + 0.02 * images, noise: 0.04 }
     }
 
     /// The backbone's own time, which is most of the time of whole images.
-    fn trunk(images: f64, pixels: f64) -> Observed {
+    fn trunk(images: f64, pixels: f64) -> ObservedTime {
         let dense = 0.8 * seconds(images, pixels).terms[0];
-        Observed { terms: [dense, 0.0, 0.0, 0.0, 0.0, 0.0], measured: 1.3 * dense, noise: 0.04 }
+        ObservedTime { terms: [dense, 0.0, 0.0, 0.0, 0.0, 0.0], measured: 1.3 * dense, noise: 0.04 }
     }
 
-    fn fitted(loads: &[(f64, f64)]) -> Blend {
+    fn fitted(loads: &[(f64, f64)]) -> BlendFit {
         let both = |&(images, pixels): &(f64, f64)| [seconds(images, pixels), trunk(images, pixels)];
-        Blend::of(BELIEFS, 0.04, &loads.iter().flat_map(both).collect::<Vec<Observed>>()).unwrap()
+        BlendFit::fit(BELIEFS, 0.04, &loads.iter().flat_map(both).collect::<Vec<ObservedTime>>()).unwrap()
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
         let blend = fitted(&[(1.0, 1e5), (2.0, 1e5)]);
         for (images, pixels) in [(4.0, 1e5), (4.0, 2e5), (8.0, 1e5), (1.0, 3e5)] {
             let truth = seconds(images, pixels);
-            let estimate = blend.at(&truth.terms);
+            let estimate = blend.estimate(&truth.terms);
             assert!(
                 (estimate.value / truth.measured - 1.0).abs() < 0.08,
                 "{images} of {pixels}: {estimate:?} for {}",
@@ -127,8 +127,8 @@ mod tests {
     #[test]
     fn one_measurement_already_says_something_but_less_surely() {
         let truth = seconds(8.0, 1e5);
-        let width = |blend: &Blend| {
-            let estimate = blend.at(&truth.terms);
+        let width = |blend: &BlendFit| {
+            let estimate = blend.estimate(&truth.terms);
             assert!(
                 estimate.low <= truth.measured && truth.measured <= estimate.high,
                 "{estimate:?} for {}",
@@ -143,9 +143,9 @@ mod tests {
     fn what_was_disturbed_is_believed_less() {
         let disturbed = |noise| {
             let slow = seconds(2.0, 1e5);
-            let slow = Observed { measured: 1.4 * slow.measured, noise, ..slow };
-            let blend = Blend::of(BELIEFS, 0.04, &[seconds(1.0, 1e5), slow]).unwrap();
-            blend.at(&seconds(4.0, 1e5).terms)
+            let slow = ObservedTime { measured: 1.4 * slow.measured, noise, ..slow };
+            let blend = BlendFit::fit(BELIEFS, 0.04, &[seconds(1.0, 1e5), slow]).unwrap();
+            blend.estimate(&seconds(4.0, 1e5).terms)
         };
         let (believed, doubted) = (disturbed(0.04), disturbed(0.2));
         assert!(doubted.value < believed.value, "{doubted:?}, {believed:?}");
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn before_anything_is_measured_graphs_cost_what_the_fingerprint_says() {
         let truth = seconds(2.0, 1e5);
-        let estimate = Blend::before(BELIEFS, &truth, 0.04).at(&truth.terms);
+        let estimate = BlendFit::prior(BELIEFS, &truth, 0.04).estimate(&truth.terms);
         assert!((estimate.value - (truth.terms[0] + truth.terms[1])).abs() < 1e-12);
     }
 }

@@ -1,15 +1,15 @@
 //! Predictions of a fingerprint for a detector's graphs: those for whole images, and the one for proposals.
 
-use super::blend::Terms;
-use super::{Load, area};
+use super::blend::BlendTerms;
+use super::{BatchLoad, area};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_cost::fingerprint::{Fingerprints, check_understood};
+use perf4sight_cost::fingerprint::{DeviceFingerprints, check_understood};
 use perf4sight_network::Network;
 use perf4sight_onnx as onnx;
-use perf4sight_step::detection::{DetectionTask, Graph, Graphs};
+use perf4sight_step::detection::{DetectionTask, DetectorGraph, DetectorGraphs};
 use perf4sight_step::workload::{Loss, Stage, Step, Trainable, ZeroGrad};
 use perf4sight_verb::Context;
 use std::path::Path;
@@ -18,17 +18,17 @@ use std::path::Path;
 const NOT_OF_GRAPHS: [&str; 2] = ["optimizer", "loss"];
 
 /// Predictions of a fingerprint for a detector's graphs.
-pub(super) struct Device {
-    fingerprints: Fingerprints,
+pub(super) struct DetectorDevice {
+    fingerprints: DeviceFingerprints,
     step: Step,
     dense: Vec<([u64; 2], Network)>,
     trunks: Vec<([u64; 2], Network)>,
     box_head: Option<Network>,
 }
 
-impl Device {
-    pub fn open(folder: &Path, task: &DetectionTask, graphs: &Graphs, context: &mut Context) -> Result<Self> {
-        let fingerprints = Fingerprints::load(folder, Stage::Training)?;
+impl DetectorDevice {
+    pub fn open(folder: &Path, task: &DetectionTask, graphs: &DetectorGraphs, context: &mut Context) -> Result<Self> {
+        let fingerprints = DeviceFingerprints::load(folder, Stage::Training)?;
         let step = Step {
             optimizer: task.optimizer,
             // The gradients of the previous step are still allocated until the loss is known.
@@ -49,11 +49,12 @@ impl Device {
             .iter()
             .map(|graph| Ok((graph.shape, read(&task.network, &graph.onnx)?)))
             .collect::<Result<_>>()?;
-        let trunk =
-            |graph: &Graph| Some(read(&task.network, graph.trunk.as_deref()?).map(|network| (graph.shape, network)));
+        let trunk = |graph: &DetectorGraph| {
+            Some(read(&task.network, graph.trunk.as_deref()?).map(|network| (graph.shape, network)))
+        };
         let trunks = graphs.graphs.iter().filter_map(trunk).collect::<Result<_>>()?;
         let box_head = graphs.box_head.as_deref().map(|onnx| read(&task.network, onnx)).transpose()?;
-        Ok(Device { fingerprints, step, dense, trunks, box_head })
+        Ok(DetectorDevice { fingerprints, step, dense, trunks, box_head })
     }
 
     fn graph(&self, shape: [u64; 2]) -> Result<&Network> {
@@ -64,7 +65,7 @@ impl Device {
     }
 
     /// Terms of a step's time: that of one shape, by as many times as the load has more pixels.
-    pub fn seconds(&self, shape: [u64; 2], load: Load) -> Result<Terms> {
+    pub fn seconds(&self, shape: [u64; 2], load: BatchLoad) -> Result<BlendTerms> {
         let dense = self.time(self.graph(shape)?, self.step, load.images)? * load.pixels / (load.images * area(shape));
         let boxes = match &self.box_head {
             Some(head) if load.proposals > 0.0 => self.time(head, self.step_of_heads(), load.proposals)?,
@@ -74,7 +75,7 @@ impl Device {
     }
 
     /// Seconds of the backbone alone; none where such batches were not measured.
-    pub fn trunk(&self, shape: [u64; 2], load: Load) -> Result<Option<f64>> {
+    pub fn trunk(&self, shape: [u64; 2], load: BatchLoad) -> Result<Option<f64>> {
         let Some((_, network)) = self.trunks.iter().find(|(known, _)| *known == shape) else { return Ok(None) };
         let seconds = self.time(network, self.step, load.images)?;
         Ok(Some(seconds * load.pixels / (load.images * area(shape))))
@@ -84,17 +85,17 @@ impl Device {
     fn time(&self, network: &Network, step: Step, batch: f64) -> Result<f64> {
         let Some(latency) = &self.fingerprints.latency else { return Ok(0.0) };
         let (about, batch) = (latency.about_step(network, step, None)?, batch.round() as u64);
-        let whole = about.at(batch).value.value();
+        let whole = about.predict(batch).value.value();
         let shares = about.shares(batch).map_or(Vec::new(), |shares| shares.classes);
         let others = shares.iter().filter(|share| NOT_OF_GRAPHS.contains(&share.name.as_str()));
         Ok((whole - others.map(|share| share.latency.0).sum::<f64>()) / 1e3)
     }
 
     /// Terms of a step's memory; none without a fingerprint of it.
-    pub fn bytes(&self, shape: [u64; 2], load: Load) -> Result<Option<Terms>> {
+    pub fn bytes(&self, shape: [u64; 2], load: BatchLoad) -> Result<Option<BlendTerms>> {
         let Some(memory) = &self.fingerprints.memory else { return Ok(None) };
         let about = memory.about_step(self.graph(shape)?, self.step, None)?;
-        let dense = about.at(load.images.round() as u64).value.value();
+        let dense = about.predict(load.images.round() as u64).value.value();
         // The memory of a process apart from its tensors counts once, so only the tensors count here.
         let boxes = match &self.box_head {
             Some(head) if load.proposals > 0.0 => {

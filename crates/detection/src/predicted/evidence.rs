@@ -1,13 +1,13 @@
 //! The basis of predictions: measured settings of the same detector, the costs of their steps, and their uncertainty.
 
-use super::super::store::{self, Circumstances, Outcome, Row};
+use super::super::store::{self, Circumstances, StoredOutcome, StoredRow};
 use super::super::timing;
-use super::super::trainer::Trainer;
-use super::super::{Detection, Setting};
-use super::{Load, area};
+use super::super::trainer::DetectorTrainer;
+use super::super::{Detection, SweepSetting};
+use super::{BatchLoad, area};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::mean;
-use perf4sight_step::detection::{Batch, DetectionTask, Measured, Parts};
+use perf4sight_step::detection::{BackboneBatch, DetectionTask, MeasuredDetection, StepSeconds};
 use perf4sight_verb::Context;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +18,9 @@ pub(super) const NOISE: f64 = 0.05;
 const DISTURBED: f64 = 0.2;
 
 /// A setting whose steps ran.
-pub(super) struct Evidence {
+pub(super) struct MeasuredSetting {
     pub task: DetectionTask,
-    pub measured: Measured,
+    pub measured: MeasuredDetection,
     disturbance: Option<String>,
 }
 
@@ -29,7 +29,11 @@ pub(super) struct Evidence {
 ///
 /// # Errors
 /// Nothing measured to go by, or nothing of a training that learns.
-pub(super) fn gather(asked: &Detection, trainer: &Trainer, context: &mut Context) -> Result<Vec<Evidence>> {
+pub(super) fn gather(
+    asked: &Detection,
+    trainer: &DetectorTrainer,
+    context: &mut Context,
+) -> Result<Vec<MeasuredSetting>> {
     let wanted = comparable(&asked.circumstances(trainer), &asked.task);
     let kept = store::read(&asked.out)?;
     let other = kept.iter().map(|row| comparable(&row.circumstances, &row.task)).find(|row| *row != wanted);
@@ -39,11 +43,11 @@ pub(super) fn gather(asked: &Detection, trainer: &Trainer, context: &mut Context
     let alike = kept.into_iter().filter(|row| comparable(&row.circumstances, &row.task) == wanted);
     let (mut evidence, mut doubtful) = (Vec::new(), false);
     for (task, measured) in alike.filter_map(measured) {
-        if let Some(doubt) = timing::doubt(&measured.losses) {
-            context.warn(format!("{}: {doubt}; predictions leave it out", words(&task)));
+        if let Some(doubt) = timing::losses_doubt(&measured.losses) {
+            context.warn(format!("{}: {doubt}; predictions leave it out", task_text(&task)));
             doubtful = true;
         } else {
-            evidence.push(Evidence { disturbance: timing::disturbance(&measured), task, measured });
+            evidence.push(MeasuredSetting { disturbance: timing::disturbance(&measured), task, measured });
         }
     }
     if evidence.is_empty() {
@@ -58,22 +62,22 @@ pub(super) fn gather(asked: &Detection, trainer: &Trainer, context: &mut Context
             .expected("a few measured steps, such as those of batch sizes 1 and 2")
             .help("run the same command without predict, with small batches (batch_size)"));
     }
-    evidence.iter().filter_map(Evidence::warning).for_each(|words| context.warn(words));
+    evidence.iter().filter_map(MeasuredSetting::warning).for_each(|words| context.warn(words));
     Ok(evidence)
 }
 
 /// "batch 2, 2 workers, prefetch 2 at 192 px".
-fn words(task: &DetectionTask) -> String {
+fn task_text(task: &DetectionTask) -> String {
     let DetectionTask { batch, num_workers, prefetch_factor, .. } = *task;
     let size = task.size.map_or(String::new(), |size| format!(" at {size} px"));
-    super::super::tables::words(Setting { batch, num_workers, prefetch_factor }) + &size
+    super::super::tables::setting_text(SweepSetting { batch, num_workers, prefetch_factor }) + &size
 }
 
 /// The steps of a row, where their batches were recorded.
-fn measured(row: Row) -> Option<(DetectionTask, Measured)> {
+fn measured(row: StoredRow) -> Option<(DetectionTask, MeasuredDetection)> {
     match row.outcome {
-        Outcome::Measured(measured) if !measured.batches.is_empty() => Some((row.task, *measured)),
-        Outcome::Measured(_) | Outcome::OutOfMemory(_) => None,
+        StoredOutcome::Measured(measured) if !measured.batches.is_empty() => Some((row.task, *measured)),
+        StoredOutcome::Measured(_) | StoredOutcome::OutOfMemory(_) => None,
     }
 }
 
@@ -115,11 +119,11 @@ fn differences(
     words.collect::<Vec<String>>().join("; ")
 }
 
-impl Evidence {
+impl MeasuredSetting {
     /// The warning where it has less weight.
     fn warning(&self) -> Option<String> {
         let disturbance = self.disturbance.as_ref()?;
-        Some(format!("{}: disturbed: {disturbance}; predictions believe its times less", words(&self.task)))
+        Some(format!("{}: disturbed: {disturbance}; predictions believe its times less", task_text(&self.task)))
     }
 
     /// The relative error of its times.
@@ -128,15 +132,15 @@ impl Evidence {
     }
 
     /// The average load of its free steps.
-    pub fn load(&self) -> Load {
+    pub fn load(&self) -> BatchLoad {
         let images = self.task.batch as f64;
         let proposals = mean(&self.free().iter().map(|batch| batch.proposals as f64).collect::<Vec<_>>());
-        Load { images, proposals, pixels: images * self.mean_area() }
+        BatchLoad { images, proposals, pixels: images * self.mean_area() }
     }
 
     /// The batches of all steps but the first.
-    fn free(&self) -> &[Batch] {
-        let Measured { batches, first, .. } = &self.measured;
+    fn free(&self) -> &[BackboneBatch] {
+        let MeasuredDetection { batches, first, .. } = &self.measured;
         &batches[first.parts.len().min(batches.len() - 1)..]
     }
 
@@ -147,7 +151,7 @@ impl Evidence {
     /// Height and width of the batch that is as large as they were on average, nearly; none where there was no batch.
     pub fn typical(&self) -> Option<[u64; 2]> {
         let mean = self.mean_area();
-        let off = |batch: &&Batch| (area([batch.height, batch.width]) - mean).abs();
+        let off = |batch: &&BackboneBatch| (area([batch.height, batch.width]) - mean).abs();
         let nearest = self.free().iter().min_by(|one, other| off(one).total_cmp(&off(other)));
         nearest.map(|batch| [batch.height, batch.width])
     }
@@ -159,14 +163,14 @@ impl Evidence {
 
     /// Seconds of the backbone in an exact step, forward and backward; none where they were not measured.
     pub fn trunk(&self) -> Option<f64> {
-        let both = |parts: &Parts| Some(parts.trunk_forward? + parts.trunk_backward?);
+        let both = |parts: &StepSeconds| Some(parts.trunk_forward? + parts.trunk_backward?);
         let all = self.measured.exact.parts.iter().map(both).collect::<Option<Vec<f64>>>()?;
         Some(mean(&all))
     }
 
     /// Seconds of a free step without waiting for data.
     pub fn busy(&self) -> f64 {
-        mean(&self.measured.plain.parts.iter().map(|parts: &Parts| parts.sum() - parts.wait).collect::<Vec<_>>())
+        mean(&self.measured.plain.parts.iter().map(|parts: &StepSeconds| parts.sum() - parts.wait).collect::<Vec<_>>())
     }
 
     /// Proposals of an image: the number that the network samples for it, whatever its size.

@@ -1,16 +1,16 @@
 //! The control groups of one job, one in each hierarchy that limits or counts a resource; removed with the job.
 
-use super::Version;
-use super::hierarchy::{Hierarchy, words};
+use super::CgroupVersion;
+use super::hierarchy::{CgroupHierarchy, file_words};
 use crate::Resource;
-use crate::backend::Memory;
-use crate::owner::Owner;
+use crate::backend::JobMemory;
+use crate::owner::ResourceOwner;
 use crate::peaks::ProcessPeak;
-use crate::processes::Entry;
-use crate::usage::Usage;
+use crate::processes::ProcessEntry;
+use crate::usage::ResourceUsage;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use perf4sight_machine::Limits;
+use perf4sight_machine::ResourceLimits;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,54 +42,54 @@ done
 while [ "$1" != -- ]; do shift; done; shift; [ $# = 0 ] || exec "$@""#;
 
 #[derive(Debug)]
-pub(super) struct Groups {
-    groups: Vec<Group>,
+pub(super) struct ControlGroups {
+    groups: Vec<ControlGroup>,
     limits_cpus: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct ControlGroup {
     folder: PathBuf,
-    version: Version,
+    version: CgroupVersion,
     controllers: Vec<String>,
 }
 
-impl Groups {
+impl ControlGroups {
     /// Creates groups below our own in each hierarchy where that works; for the others, another back-end enforces the
     /// limits.
-    pub fn make(hierarchies: &[Hierarchy]) -> Self {
+    pub fn make(hierarchies: &[CgroupHierarchy]) -> Self {
         let name = new_name();
         let useful = hierarchies.iter().filter(|hierarchy| {
             let limits = |resource: &Resource| hierarchy.has(hierarchy.version.interface().controller(*resource));
-            hierarchy.version == Version::Two || hierarchy.has(COUNTS) || Resource::ALL.iter().any(limits)
+            hierarchy.version == CgroupVersion::Two || hierarchy.has(COUNTS) || Resource::ALL.iter().any(limits)
         });
-        let groups = useful.filter_map(|hierarchy| Group::make(hierarchy, &name).ok()).collect();
-        Groups { groups, limits_cpus: false }
+        let groups = useful.filter_map(|hierarchy| ControlGroup::make(hierarchy, &name).ok()).collect();
+        ControlGroups { groups, limits_cpus: false }
     }
 
-    pub fn in_one(hierarchy: &Hierarchy) -> io::Result<Self> {
-        Ok(Groups { groups: vec![Group::make(hierarchy, &new_name())?], limits_cpus: false })
+    pub fn in_one(hierarchy: &CgroupHierarchy) -> io::Result<Self> {
+        Ok(ControlGroups { groups: vec![ControlGroup::make(hierarchy, &new_name())?], limits_cpus: false })
     }
 
     /// Sets the limits; `disc` is the device number for storage.
-    pub fn limit(mut self, limits: &Limits, disc: Option<(u64, u64)>) -> io::Result<Self> {
+    pub fn limit(mut self, limits: &ResourceLimits, disc: Option<(u64, u64)>) -> io::Result<Self> {
         if let Some(cpus) = limits.cpus {
-            let (group, quota) = (self.of(Resource::Cpus)?, (cpus * PERIOD).max(LEAST_QUOTA).round());
+            let (group, quota) = (self.for_resource(Resource::Cpus)?, (cpus * PERIOD).max(LEAST_QUOTA).round());
             group.version.interface().limit_cpus(group, quota, PERIOD)?;
             self.limits_cpus = true;
         }
         if let Some(memory) = limits.memory {
-            let group = self.of(Resource::Memory)?;
+            let group = self.for_resource(Resource::Memory)?;
             group.version.interface().limit_memory(group, memory)?;
         }
         if let Some((bandwidth, disc)) = limits.storage.zip(disc) {
-            let group = self.of(Resource::Storage)?;
+            let group = self.for_resource(Resource::Storage)?;
             group.version.interface().limit_reads(group, disc, bandwidth)?;
         }
         Ok(self)
     }
 
-    fn of(&self, resource: Resource) -> io::Result<&Group> {
+    fn for_resource(&self, resource: Resource) -> io::Result<&ControlGroup> {
         let group = self.groups.iter().find(|group| {
             let wanted = group.version.interface().controller(resource);
             group.controllers.iter().any(|name| name == wanted)
@@ -98,7 +98,7 @@ impl Groups {
         group.ok_or_else(missing)
     }
 
-    pub fn all(&self) -> impl Iterator<Item = &Group> {
+    pub fn all(&self) -> impl Iterator<Item = &ControlGroup> {
         self.groups.iter()
     }
 
@@ -127,7 +127,7 @@ impl Groups {
     }
 }
 
-impl Drop for Groups {
+impl Drop for ControlGroups {
     fn drop(&mut self) {
         for group in &self.groups {
             // The next run removes groups that remain.
@@ -138,35 +138,38 @@ impl Drop for Groups {
 
 pub(crate) fn new_name() -> String {
     static MADE: AtomicU64 = AtomicU64::new(0);
-    Owner::own().name(MADE.fetch_add(1, Ordering::Relaxed))
+    ResourceOwner::this_process().name(MADE.fetch_add(1, Ordering::Relaxed))
 }
 
-impl Group {
+impl ControlGroup {
     /// A group of version 2 that another program creates and removes.
     pub fn of_version_2(folder: PathBuf) -> Self {
-        Group { folder, version: Version::Two, controllers: Vec::new() }
+        ControlGroup { folder, version: CgroupVersion::Two, controllers: Vec::new() }
     }
 
-    fn make(hierarchy: &Hierarchy, name: &str) -> io::Result<Self> {
+    fn make(hierarchy: &CgroupHierarchy, name: &str) -> io::Result<Self> {
         let folder = hierarchy.own.join(name);
         fs::create_dir(&folder).map_err(|cause| {
             io::Error::new(cause.kind(), format!("no group can be made in {}: {cause}", hierarchy.own.display()))
         })?;
-        Ok(Group { folder, version: hierarchy.version, controllers: hierarchy.controllers.clone() })
+        Ok(ControlGroup { folder, version: hierarchy.version, controllers: hierarchy.controllers.clone() })
     }
 
     /// Current memory of its processes; none where it does not count memory.
-    pub fn memory(&self) -> Option<Memory> {
+    pub fn memory(&self) -> Option<JobMemory> {
         self.version.interface().memory(self)
     }
 
     /// The current and peak memory of each of its processes.
     pub fn processes(&self) -> Vec<ProcessPeak> {
-        let processes = words(&self.folder.join("cgroup.procs"));
-        processes.iter().filter_map(|process| Some(ProcessPeak::of(&Entry::read(process.parse().ok()?)?))).collect()
+        let processes = file_words(&self.folder.join("cgroup.procs"));
+        processes
+            .iter()
+            .filter_map(|process| Some(ProcessPeak::from_entry(&ProcessEntry::read(process.parse().ok()?)?)))
+            .collect()
     }
 
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> ResourceUsage {
         self.version.interface().usage(self)
     }
 
@@ -204,7 +207,7 @@ pub(super) fn remove(folder: &Path) -> io::Result<()> {
     below.for_each(|entry| drop(remove(&entry.path())));
     let until = Instant::now() + PATIENCE;
     loop {
-        for process in words(&folder.join("cgroup.procs")).iter().filter_map(|word| word.parse().ok()) {
+        for process in file_words(&folder.join("cgroup.procs")).iter().filter_map(|word| word.parse().ok()) {
             // It may have ended by itself meanwhile.
             let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
         }
@@ -216,13 +219,13 @@ pub(super) fn remove(folder: &Path) -> io::Result<()> {
 }
 
 /// Removes the groups of dead owners, with the processes that still run in them.
-pub(super) fn sweep(hierarchies: &[Hierarchy]) {
+pub(super) fn sweep(hierarchies: &[CgroupHierarchy]) {
     for hierarchy in hierarchies {
         let mut visit = vec![hierarchy.mount.clone()];
         while let Some(folder) = visit.pop() {
             let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
             for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-                match Owner::of(&entry.file_name().to_string_lossy()) {
+                match ResourceOwner::parse_name(&entry.file_name().to_string_lossy()) {
                     // Another process may be sweeping too, or it may belong to another user.
                     Some(owner) if owner.is_dead() => drop(remove(&entry.path())),
                     Some(_) => {}

@@ -1,16 +1,16 @@
 //! The files of control groups of version 1 (Linux, Documentation/admin-guide/cgroup-v1).
 
-use super::Interface;
-use super::group::{Group, value};
+use super::CgroupInterface;
+use super::group::{ControlGroup, value};
 use crate::Resource;
-use crate::backend::Memory;
-use crate::usage::Usage;
+use crate::backend::JobMemory;
+use crate::usage::ResourceUsage;
 use perf4sight_base::units::Bytes;
 use std::io;
 
 pub(super) struct V1;
 
-impl Interface for V1 {
+impl CgroupInterface for V1 {
     fn controller(&self, resource: Resource) -> &'static str {
         match resource {
             Resource::Cpus => "cpu",
@@ -19,32 +19,32 @@ impl Interface for V1 {
         }
     }
 
-    fn limit_cpus(&self, group: &Group, quota: f64, period: f64) -> io::Result<()> {
+    fn limit_cpus(&self, group: &ControlGroup, quota: f64, period: f64) -> io::Result<()> {
         group.write("cpu.cfs_period_us", &period.to_string())?;
         group.write("cpu.cfs_quota_us", &quota.to_string())
     }
 
-    fn limit_memory(&self, group: &Group, memory: Bytes) -> io::Result<()> {
+    fn limit_memory(&self, group: &ControlGroup, memory: Bytes) -> io::Result<()> {
         group.write("memory.limit_in_bytes", &memory.0.to_string())?;
         group.write_if_there("memory.memsw.limit_in_bytes", &memory.0.to_string())
     }
 
-    fn limit_reads(&self, group: &Group, (major, minor): (u64, u64), bandwidth: Bytes) -> io::Result<()> {
+    fn limit_reads(&self, group: &ControlGroup, (major, minor): (u64, u64), bandwidth: Bytes) -> io::Result<()> {
         group.write("blkio.throttle.read_bps_device", &format!("{major}:{minor} {}", bandwidth.0))
     }
 
-    fn memory(&self, group: &Group) -> Option<Memory> {
+    fn memory(&self, group: &ControlGroup) -> Option<JobMemory> {
         // The peak is read first: pages of files that are read meanwhile then do not count as the job's own memory.
         let most = group.number("memory.max_usage_in_bytes").map(Bytes);
         let all = group.number("memory.usage_in_bytes")?;
         let stat = group.read("memory.stat")?;
         let files = value(&stat, "total_cache")?.saturating_sub(value(&stat, "total_shmem").unwrap_or(0));
-        Some(Memory { own: Bytes(all.saturating_sub(files)), files: Bytes(files), most })
+        Some(JobMemory { own: Bytes(all.saturating_sub(files)), files: Bytes(files), most })
     }
 
-    fn usage(&self, group: &Group) -> Usage {
+    fn usage(&self, group: &ControlGroup) -> ResourceUsage {
         let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
-        Usage {
+        ResourceUsage {
             out_of_memory_kills: group.field("memory.oom_control", "oom_kill"),
             peak: group.number("memory.max_usage_in_bytes").map(Bytes),
             cpu_seconds: group.number("cpuacct.usage").map(seconds),

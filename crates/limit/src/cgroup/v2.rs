@@ -1,16 +1,16 @@
 //! The files of control groups of version 2 (Linux, Documentation/admin-guide/cgroup-v2.rst).
 
-use super::Interface;
-use super::group::{Group, value};
+use super::CgroupInterface;
+use super::group::{ControlGroup, value};
 use crate::Resource;
-use crate::backend::Memory;
-use crate::usage::Usage;
+use crate::backend::JobMemory;
+use crate::usage::ResourceUsage;
 use perf4sight_base::units::Bytes;
 use std::io;
 
 pub(super) struct V2;
 
-impl Interface for V2 {
+impl CgroupInterface for V2 {
     fn controller(&self, resource: Resource) -> &'static str {
         match resource {
             Resource::Cpus => "cpu",
@@ -19,32 +19,32 @@ impl Interface for V2 {
         }
     }
 
-    fn limit_cpus(&self, group: &Group, quota: f64, period: f64) -> io::Result<()> {
+    fn limit_cpus(&self, group: &ControlGroup, quota: f64, period: f64) -> io::Result<()> {
         group.write("cpu.max", &format!("{quota} {period}"))
     }
 
-    fn limit_memory(&self, group: &Group, memory: Bytes) -> io::Result<()> {
+    fn limit_memory(&self, group: &ControlGroup, memory: Bytes) -> io::Result<()> {
         group.write("memory.max", &memory.0.to_string())?;
         group.write_if_there("memory.swap.max", "0")
     }
 
-    fn limit_reads(&self, group: &Group, (major, minor): (u64, u64), bandwidth: Bytes) -> io::Result<()> {
+    fn limit_reads(&self, group: &ControlGroup, (major, minor): (u64, u64), bandwidth: Bytes) -> io::Result<()> {
         group.write("io.max", &format!("{major}:{minor} rbps={}", bandwidth.0))
     }
 
-    fn memory(&self, group: &Group) -> Option<Memory> {
+    fn memory(&self, group: &ControlGroup) -> Option<JobMemory> {
         // The peak is read first: pages of files that are read meanwhile then do not count as the job's own memory.
         let most = group.number("memory.peak").map(Bytes);
         let all = group.number("memory.current")?;
         let stat = group.read("memory.stat")?;
         let files = value(&stat, "file")? + value(&stat, "slab_reclaimable")?;
         let files = files.saturating_sub(value(&stat, "shmem").unwrap_or(0));
-        Some(Memory { own: Bytes(all.saturating_sub(files)), files: Bytes(files), most })
+        Some(JobMemory { own: Bytes(all.saturating_sub(files)), files: Bytes(files), most })
     }
 
-    fn usage(&self, group: &Group) -> Usage {
+    fn usage(&self, group: &ControlGroup) -> ResourceUsage {
         let seconds = |microseconds: u64| microseconds as f64 / 1e6;
-        Usage {
+        ResourceUsage {
             out_of_memory_kills: group.field("memory.events", "oom_kill"),
             peak: group.number("memory.peak").map(Bytes),
             cpu_seconds: group.field("cpu.stat", "usage_usec").map(seconds),
@@ -72,8 +72,8 @@ mod tests {
         let stat = "anon 200\nfile 600\nshmem 100\nslab_reclaimable 150\nslab_unreclaimable 50\nslab 200\n";
         fs::write(folder.path().join("memory.stat"), stat).unwrap();
         fs::write(folder.path().join("memory.current"), "1000\n").unwrap();
-        let memory = Group::of_version_2(folder.path().to_owned()).memory();
-        assert_eq!(memory, Some(Memory { own: Bytes(350), files: Bytes(650), most: None }));
+        let memory = ControlGroup::of_version_2(folder.path().to_owned()).memory();
+        assert_eq!(memory, Some(JobMemory { own: Bytes(350), files: Bytes(650), most: None }));
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn clock(clocks: &[(&str, f64)], promised: &[(&str, f64)]) -> Moment {
+fn clock(clocks: &[(&str, f64)], promised: &[(&str, f64)]) -> MachineState {
     let map = |pairs: &[(&str, f64)]| pairs.iter().map(|(name, mhz)| ((*name).to_owned(), *mhz)).collect();
-    Moment { clocks: map(clocks), promised: map(promised), ..Moment::default() }
+    MachineState { clocks: map(clocks), promised: map(promised), ..MachineState::default() }
 }
 
-fn until(end: Moment) -> Conditions {
-    Conditions { start: Moment::default(), end }
+fn until(end: MachineState) -> Conditions {
+    Conditions { start: MachineState::default(), end }
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn a_machine_that_tells_nothing_was_neither_throttled_nor_disturbed() {
 
 #[test]
 fn a_grown_counter_means_throttled_and_a_high_one_does_not() {
-    let counted = |throttles| Moment { throttles: Some(throttles), ..Moment::default() };
+    let counted = |throttles| MachineState { throttles: Some(throttles), ..MachineState::default() };
     let between = |start, end| Conditions { start: counted(start), end: counted(end) }.throttling();
     assert_eq!(between(7, 7), None);
     assert!(between(7, 9).unwrap().contains("2 times"));
@@ -28,8 +28,8 @@ fn a_grown_counter_means_throttled_and_a_high_one_does_not() {
 
 #[test]
 fn whatever_holds_clocks_down_at_either_end_is_named() {
-    let held = Moment { held_by: vec!["cpufreq-cpu0".to_owned()], ..Moment::default() };
-    let before = Conditions { start: held.clone(), end: Moment::default() };
+    let held = MachineState { held_by: vec!["cpufreq-cpu0".to_owned()], ..MachineState::default() };
+    let before = Conditions { start: held.clone(), end: MachineState::default() };
     for conditions in [before, until(held)] {
         assert!(conditions.throttling().unwrap().contains("cpufreq-cpu0"));
     }
@@ -47,7 +47,7 @@ fn a_clock_below_the_promised_one_counts_at_the_end_only() {
 
 #[test]
 fn theft_is_measured_against_the_time_that_was_wanted() {
-    let counted = |busy, stolen| Moment { busy: Some(busy), stolen: Some(stolen), ..Moment::default() };
+    let counted = |busy, stolen| MachineState { busy: Some(busy), stolen: Some(stolen), ..MachineState::default() };
     let taken = |stolen| Conditions { start: counted(100.0, 30.0), end: counted(109.5, 30.0 + stolen) };
     // 0.5 of 10 seconds are 5 %.
     assert_eq!(taken(0.5).stolen_share(), Some(0.05));
@@ -60,7 +60,7 @@ fn theft_is_measured_against_the_time_that_was_wanted() {
 
 #[test]
 fn other_programs_disturb() {
-    let shared = Moment { others: vec!["process 4711".to_owned()], ..Moment::default() };
+    let shared = MachineState { others: vec!["process 4711".to_owned()], ..MachineState::default() };
     assert!(until(shared).disturbance().unwrap().contains("process 4711"));
 }
 
@@ -70,7 +70,7 @@ fn a_moment_is_told_by_its_clocks_and_its_hottest_zone() {
     moment.temperatures = [("GPU-therm".to_owned(), 52.0), ("PMIC-Die".to_owned(), 40.0)].into();
     moment.held_by = vec!["gpu-balanced".to_owned()];
     assert_eq!(moment.to_string(), "cpu 2035 MHz, gpu 1300 MHz, GPU-therm 52.0 °C, held down by gpu-balanced");
-    assert_eq!(Moment::default().to_string(), "the machine reports no clocks or temperatures");
+    assert_eq!(MachineState::default().to_string(), "the machine reports no clocks or temperatures");
 }
 
 #[test]

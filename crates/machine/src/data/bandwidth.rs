@@ -1,7 +1,7 @@
 //! Measures the read bandwidth of storage, bypassing the page cache: several threads, several files, no privileges.
 
 use super::files;
-use crate::Watch;
+use crate::RunWatch;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 use perf4sight_base::error::{Error, Result};
@@ -28,7 +28,7 @@ const LEAST: u64 = 16 << 20;
 
 /// A measured read bandwidth.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Bandwidth {
+pub struct ReadBandwidth {
     /// From storage, with several reads at a time.
     pub bytes_per_second: f64,
     /// How much was read for that.
@@ -44,7 +44,7 @@ pub struct Bandwidth {
 ///
 /// # Errors
 /// Data that is missing, cannot be read or is too little for a measurement.
-pub fn storage_bandwidth(data: &Path, watch: &Watch<'_>) -> Result<Option<Bandwidth>> {
+pub fn storage_bandwidth(data: &Path, watch: &RunWatch<'_>) -> Result<Option<ReadBandwidth>> {
     let files = files(data).map_err(|cause| Error::io(data, "look at the data", &cause))?;
     let files: Vec<PathBuf> = files.filter(|(_, length)| *length > 0).map(|(path, _)| path).take(FILES).collect();
     let measured = [true, false].into_iter().find_map(|direct| match read(&files, direct, watch) {
@@ -67,7 +67,7 @@ pub fn storage_bandwidth(data: &Path, watch: &Watch<'_>) -> Result<Option<Bandwi
 }
 
 /// Reads pieces of all files until the end or the time limit.
-fn read(files: &[PathBuf], direct: bool, watch: &Watch<'_>) -> io::Result<Bandwidth> {
+fn read(files: &[PathBuf], direct: bool, watch: &RunWatch<'_>) -> io::Result<ReadBandwidth> {
     let pieces = pieces(files)?;
     let (next, total, begun) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
     let cancelled = watch.cancelled;
@@ -101,7 +101,7 @@ fn read(files: &[PathBuf], direct: bool, watch: &Watch<'_>) -> io::Result<Bandwi
     let (read, took) = (total.into_inner(), took.into_iter().max().unwrap_or_default());
     progress.retain(|(after, _)| *after < took);
     progress.push((took, Bytes(read)));
-    Ok(Bandwidth { bytes_per_second: read as f64 / took.as_secs_f64(), read: Bytes(read), direct, progress })
+    Ok(ReadBandwidth { bytes_per_second: read as f64 / took.as_secs_f64(), read: Bytes(read), direct, progress })
 }
 
 /// The file index and the offset of all pieces.
@@ -129,8 +129,8 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use tempfile::TempDir;
 
-    fn measured(data: &Path) -> Result<Option<Bandwidth>> {
-        storage_bandwidth(data, &Watch::quiet(&AtomicBool::new(false)))
+    fn measured(data: &Path) -> Result<Option<ReadBandwidth>> {
+        storage_bandwidth(data, &RunWatch::quiet(&AtomicBool::new(false)))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Counts files and their total size.
 
-use super::files::{Found, Walk, What};
-use crate::Watch;
+use super::files::{DatasetWalk, EntryKind, FoundEntry};
+use crate::RunWatch;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -36,8 +36,8 @@ impl DataSize {
 ///
 /// # Errors
 /// Data that does not exist, cannot be examined, or is neither a file nor a folder.
-pub fn count(data: &Path, watch: &Watch<'_>, progress: &mut dyn FnMut(&DataSize)) -> Result<Option<DataSize>> {
-    let found = Walk::of(data).map_err(|cause| {
+pub fn count(data: &Path, watch: &RunWatch<'_>, progress: &mut dyn FnMut(&DataSize)) -> Result<Option<DataSize>> {
+    let found = DatasetWalk::new(data).map_err(|cause| {
         Error::io(data, "look at the data", &cause).expected("a file, or a folder that may be listed")
     })?;
     let (mut size, mut shown) = (DataSize::default(), Instant::now());
@@ -56,16 +56,16 @@ pub fn count(data: &Path, watch: &Watch<'_>, progress: &mut dyn FnMut(&DataSize)
 }
 
 impl DataSize {
-    fn add(&mut self, found: &Found) {
+    fn add(&mut self, found: &FoundEntry) {
         match found.what {
-            What::File(_, length) => {
+            EntryKind::File(_, length) => {
                 self.files += 1;
                 self.bytes += length;
                 self.links += u64::from(found.linked);
             }
-            What::Folder => self.links += u64::from(found.linked),
-            What::Other => {}
-            What::Unreadable => self.unreadable += 1,
+            EntryKind::Folder => self.links += u64::from(found.linked),
+            EntryKind::Other => {}
+            EntryKind::Unreadable => self.unreadable += 1,
         }
     }
 }
@@ -79,7 +79,7 @@ mod tests {
     use tempfile::TempDir;
 
     fn counted(data: &Path) -> Result<Option<DataSize>> {
-        count(data, &Watch::quiet(&AtomicBool::new(false)), &mut |_| ())
+        count(data, &RunWatch::quiet(&AtomicBool::new(false)), &mut |_| ())
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
             (0..1000).for_each(|file| fs::write(folder.join(file.to_string()), "one").unwrap());
         }
         let (begun, mut shown) = (Instant::now(), 0);
-        let size = count(data.path(), &Watch::quiet(&AtomicBool::new(false)), &mut |_| shown += 1).unwrap().unwrap();
+        let size = count(data.path(), &RunWatch::quiet(&AtomicBool::new(false)), &mut |_| shown += 1).unwrap().unwrap();
         println!("{size:?} in {:?}, progress shown {shown} times", begun.elapsed());
         assert_eq!((size.files, size.bytes), (1_000_000, 3_000_000));
         assert!(begun.elapsed() < Duration::from_secs(60));

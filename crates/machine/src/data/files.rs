@@ -11,31 +11,31 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Data that does not exist.
 pub fn files(data: &Path) -> io::Result<impl Iterator<Item = (PathBuf, u64)>> {
-    Ok(Walk::of(data)?.filter_map(|found| match found.what {
-        What::File(path, length) => Some((path, length)),
-        What::Folder | What::Other | What::Unreadable => None,
+    Ok(DatasetWalk::new(data)?.filter_map(|found| match found.what {
+        EntryKind::File(path, length) => Some((path, length)),
+        EntryKind::Folder | EntryKind::Other | EntryKind::Unreadable => None,
     }))
 }
 
 /// Walks through a dataset. Symbolic links are followed, as a reader follows them; a file with several names is found
 /// once for each. A link to a folder that contains it is not followed.
 #[derive(Debug)]
-pub(super) struct Walk {
+pub(super) struct DatasetWalk {
     /// The type of the data itself.
-    first: Option<What>,
+    first: Option<EntryKind>,
     /// The stack of open folders, by device and inode.
     folders: Vec<((u64, u64), ReadDir)>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    pub what: What,
+pub(super) struct FoundEntry {
+    pub what: EntryKind,
     /// Whether it was reached through a symbolic link and is not a folder.
     pub linked: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum EntryKind {
     /// A regular file and its length in bytes.
     File(PathBuf, u64),
     Folder,
@@ -45,38 +45,38 @@ pub(super) enum What {
     Unreadable,
 }
 
-impl Walk {
+impl DatasetWalk {
     /// Starts a walk.
     ///
     /// # Errors
     /// Data that does not exist, that is neither a file nor a folder, or a folder that cannot be listed.
-    pub fn of(data: &Path) -> io::Result<Self> {
+    pub fn new(data: &Path) -> io::Result<Self> {
         let path = fs::canonicalize(data)?;
         let about = fs::metadata(&path)?;
         if about.is_file() {
-            return Ok(Walk { first: Some(What::File(path, about.len())), folders: Vec::new() });
+            return Ok(DatasetWalk { first: Some(EntryKind::File(path, about.len())), folders: Vec::new() });
         }
         let folders = vec![(identity(&about), fs::read_dir(path)?)];
-        Ok(Walk { first: Some(What::Folder), folders })
+        Ok(DatasetWalk { first: Some(EntryKind::Folder), folders })
     }
 
-    fn look(&mut self, path: PathBuf) -> What {
+    fn look(&mut self, path: PathBuf) -> EntryKind {
         match fs::metadata(&path) {
-            Err(_) => What::Unreadable,
-            Ok(about) if about.is_dir() => self.enter(&path, &about),
-            Ok(about) if about.is_file() => What::File(path, about.len()),
-            Ok(_) => What::Other,
+            Err(_) => EntryKind::Unreadable,
+            Ok(about) if about.is_dir() => self.classify(&path, &about),
+            Ok(about) if about.is_file() => EntryKind::File(path, about.len()),
+            Ok(_) => EntryKind::Other,
         }
     }
 
-    fn enter(&mut self, path: &Path, about: &Metadata) -> What {
+    fn classify(&mut self, path: &Path, about: &Metadata) -> EntryKind {
         let own = identity(about);
         if self.folders.iter().any(|(folder, _)| *folder == own) {
-            return What::Other;
+            return EntryKind::Other;
         }
-        let Ok(entries) = fs::read_dir(path) else { return What::Unreadable };
+        let Ok(entries) = fs::read_dir(path) else { return EntryKind::Unreadable };
         self.folders.push((own, entries));
-        What::Folder
+        EntryKind::Folder
     }
 }
 
@@ -85,12 +85,12 @@ fn identity(about: &Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
 
-impl Iterator for Walk {
-    type Item = Found;
+impl Iterator for DatasetWalk {
+    type Item = FoundEntry;
 
-    fn next(&mut self) -> Option<Found> {
+    fn next(&mut self) -> Option<FoundEntry> {
         if let Some(what) = self.first.take() {
-            return Some(Found { what, linked: false });
+            return Some(FoundEntry { what, linked: false });
         }
         loop {
             let (_, folder) = self.folders.last_mut()?;
@@ -98,9 +98,9 @@ impl Iterator for Walk {
                 self.folders.pop();
                 continue;
             };
-            let Ok(entry) = entry else { return Some(Found { what: What::Unreadable, linked: false }) };
+            let Ok(entry) = entry else { return Some(FoundEntry { what: EntryKind::Unreadable, linked: false }) };
             let linked = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-            return Some(Found { what: self.look(entry.path()), linked });
+            return Some(FoundEntry { what: self.look(entry.path()), linked });
         }
     }
 }

@@ -4,6 +4,6 @@ mod bandwidth;
 mod count;
 mod files;
 
-pub use bandwidth::{Bandwidth, storage_bandwidth};
+pub use bandwidth::{ReadBandwidth, storage_bandwidth};
 pub use count::{DataSize, count};
 pub use files::files;

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 /// Runs a shell script with the variable `FOLDER` set to a folder; `done` may look into it. A shell cannot trap a signal
 /// that is ignored when it starts, as SIGINT is for background commands of a script.
-fn run(lines: &str, limit: Option<Duration>, done: impl Fn(&Path) -> bool) -> (Ended, TempDir) {
+fn run(lines: &str, limit: Option<Duration>, done: impl Fn(&Path) -> bool) -> (ForegroundEnd, TempDir) {
     run_until(&AtomicBool::new(false), lines, limit, done)
 }
 
@@ -18,18 +18,18 @@ fn run_until(
     lines: &str,
     limit: Option<Duration>,
     done: impl Fn(&Path) -> bool,
-) -> (Ended, TempDir) {
+) -> (ForegroundEnd, TempDir) {
     let folder = TempDir::new().unwrap();
     let words = ["/usr/bin/env", "--default-signal", "/bin/sh", "-c", lines].map(str::to_owned);
     let environment = [("FOLDER", folder.path().as_os_str().to_owned())];
-    let command = Foreground {
+    let command = ForegroundCommand {
         words: &words,
         environment: &environment,
         first_folder: ("PERF4SIGHT_TEST_PATH", folder.path()),
         quiet: true,
         limit,
     };
-    let ended = command.run(&Watch::quiet(cancel), || done(folder.path())).unwrap();
+    let ended = command.run(&RunWatch::quiet(cancel), || done(folder.path())).unwrap();
     (ended, folder)
 }
 
@@ -55,9 +55,9 @@ fn a_folder_is_put_first() {
 fn it_is_interrupted_as_by_the_keyboard_when_its_time_is_up() {
     let lines = "trap 'exit 3' INT; while :; do sleep 0.02; done";
     let (ended, _) = run(lines, Some(Duration::from_secs(1)), |_| false);
-    assert_eq!((ended.status.unwrap().code(), ended.asked), (Some(3), Some(Asked::TimeUp)));
+    assert_eq!((ended.status.unwrap().code(), ended.asked), (Some(3), Some(EndReason::TimeUp)));
     let (ended, _) = run(lines, None, |_| true);
-    assert_eq!(ended.asked, Some(Asked::Done));
+    assert_eq!(ended.asked, Some(EndReason::Done));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn what_does_not_listen_to_ctrl_c_is_killed() {
         cancel.fetch_or(folder.join("process").exists(), Ordering::Relaxed);
         false
     });
-    assert_eq!(ended, Ended { status: None, asked: Some(Asked::Cancelled) });
+    assert_eq!(ended, ForegroundEnd { status: None, asked: Some(EndReason::Cancelled) });
     assert!(begun.elapsed() >= GRACE);
     assert!(!runs(&fs::read_to_string(folder.path().join("process")).unwrap()));
 }
@@ -93,7 +93,7 @@ fn a_limit_is_kept_though_nothing_listens() {
     let lines = "trap '' INT TERM; while :; do sleep 0.02; done";
     let begun = Instant::now();
     let (ended, _) = run(lines, Some(Duration::from_secs(1)), |_| false);
-    assert_eq!(ended, Ended { status: None, asked: Some(Asked::TimeUp) });
+    assert_eq!(ended, ForegroundEnd { status: None, asked: Some(EndReason::TimeUp) });
     assert!(begun.elapsed() < Duration::from_secs(1) + 2 * GRACE, "{:?}", begun.elapsed());
 }
 
@@ -101,7 +101,8 @@ fn a_limit_is_kept_though_nothing_listens() {
 fn a_program_that_is_not_there_is_named() {
     let words = ["no-such-program".to_owned()];
     let folder = ("PERF4SIGHT_TEST_PATH", Path::new("/"));
-    let command = Foreground { words: &words, environment: &[], first_folder: folder, quiet: false, limit: None };
-    let error = command.run(&Watch::quiet(&AtomicBool::new(false)), || false).unwrap_err().to_string();
+    let command =
+        ForegroundCommand { words: &words, environment: &[], first_folder: folder, quiet: false, limit: None };
+    let error = command.run(&RunWatch::quiet(&AtomicBool::new(false)), || false).unwrap_err().to_string();
     assert!(error.contains("no-such-program: cannot start this command"), "{error}");
 }

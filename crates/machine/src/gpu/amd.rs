@@ -1,26 +1,26 @@
 //! A card with AMD's driver, from sysfs (Linux, Documentation/gpu/amdgpu/thermal.rst and driver-misc.rst).
 
 use super::Gpu;
-use crate::Moment;
+use crate::MachineState;
 use crate::linux::{folders, number};
 use perf4sight_base::units::Bytes;
 use std::path::{Path, PathBuf};
 
 pub(super) fn open(root: &Path, bus: &str) -> Option<Box<dyn Gpu>> {
     let folder = root.join("sys/bus/pci/devices").join(bus.to_lowercase());
-    folder.join("mem_info_vram_total").exists().then(|| Box::new(Amd { folder }) as Box<dyn Gpu>)
+    folder.join("mem_info_vram_total").exists().then(|| Box::new(AmdGpu { folder }) as Box<dyn Gpu>)
 }
 
-struct Amd {
+struct AmdGpu {
     folder: PathBuf,
 }
 
-impl Gpu for Amd {
-    fn used(&self) -> Option<Bytes> {
+impl Gpu for AmdGpu {
+    fn used_memory(&self) -> Option<Bytes> {
         number(&self.folder.join("mem_info_vram_used")).map(Bytes)
     }
 
-    fn add_to(&self, moment: &mut Moment) {
+    fn add_to(&self, moment: &mut MachineState) {
         let named = |value: Option<f64>| value.map(|value| ("gpu".to_owned(), value));
         moment.uses.extend(named(number(&self.folder.join("gpu_busy_percent"))));
         let Some(sensors) = folders(self.folder.join("hwmon")).next() else { return };
@@ -50,16 +50,16 @@ mod tests {
         let files = files.map(|(name, text)| (format!("sys/bus/pci/devices/0000:0c:00.0/{name}"), text));
         let root = board(&files.each_ref().map(|(name, text)| (name.as_str(), *text)));
         let gpu = open(root.path(), "0000:0C:00.0").unwrap();
-        let mut moment = Moment::default();
+        let mut moment = MachineState::default();
         gpu.add_to(&mut moment);
-        let expected = Moment {
+        let expected = MachineState {
             clocks: one("gpu", 1500.0),
             temperatures: one("gpu", 63.0),
             powers: one("gpu", 180.0),
             uses: one("gpu", 87.0),
-            ..Moment::default()
+            ..MachineState::default()
         };
-        assert_eq!((moment, gpu.used()), (expected, Some(Bytes(1 << 30))));
+        assert_eq!((moment, gpu.used_memory()), (expected, Some(Bytes(1 << 30))));
         assert!(open(root.path(), "0000:0d:00.0").is_none());
     }
 }

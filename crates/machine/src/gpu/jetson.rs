@@ -2,7 +2,7 @@
 //! power rails are reported with those of the board.
 
 use super::Gpu;
-use crate::Moment;
+use crate::MachineState;
 use crate::description::counter;
 use crate::linux::{folders, number};
 use perf4sight_base::units::Bytes;
@@ -15,23 +15,23 @@ const MEGAHERTZ: f64 = 1e6;
 pub(super) fn open(root: &Path) -> Option<Box<dyn Gpu>> {
     let is_gpu = |folder: &PathBuf| NAMES.iter().any(|name| folder.to_str().is_some_and(|path| path.ends_with(name)));
     let folder = folders(root.join("sys/class/devfreq")).find(is_gpu)?;
-    Some(Box::new(Jetson { root: root.to_owned(), folder }))
+    Some(Box::new(JetsonGpu { root: root.to_owned(), folder }))
 }
 
-struct Jetson {
+struct JetsonGpu {
     root: PathBuf,
     folder: PathBuf,
 }
 
-impl Gpu for Jetson {
+impl Gpu for JetsonGpu {
     /// Memory in use, by the formula of the published profiler: the GPU shares the memory of the machine.
-    fn used(&self) -> Option<Bytes> {
+    fn used_memory(&self) -> Option<Bytes> {
         let kernel = |name: &str| counter(&self.root.join("proc/meminfo"), name);
         let left: u64 = ["MemFree", "Buffers", "Cached"].into_iter().filter_map(kernel).map(|bytes| bytes.0).sum();
         Some(Bytes(kernel("MemTotal")?.0.saturating_sub(left)))
     }
 
-    fn add_to(&self, moment: &mut Moment) {
+    fn add_to(&self, moment: &mut MachineState) {
         let named = |value: f64| ("gpu".to_owned(), value);
         moment.clocks.extend(number::<f64>(&self.folder.join("cur_freq")).map(|hertz| named(hertz / MEGAHERTZ)));
         // The load is in thousandths; older releases have this file only at a fixed path.
@@ -57,10 +57,13 @@ mod tests {
             ),
         ]);
         let gpu = open(root.path()).unwrap();
-        let mut moment = Moment::default();
+        let mut moment = MachineState::default();
         gpu.add_to(&mut moment);
-        assert_eq!(moment, Moment { clocks: one("gpu", 1300.5), uses: one("gpu", 98.0), ..Moment::default() });
-        assert_eq!(gpu.used(), Some(Bytes(3800 << 10)));
+        assert_eq!(
+            moment,
+            MachineState { clocks: one("gpu", 1300.5), uses: one("gpu", 98.0), ..MachineState::default() }
+        );
+        assert_eq!(gpu.used_memory(), Some(Bytes(3800 << 10)));
         assert!(open(board(&[]).path()).is_none());
     }
 }

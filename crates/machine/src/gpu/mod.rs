@@ -5,7 +5,7 @@ mod amd;
 mod jetson;
 mod nvml;
 
-use super::Moment;
+use super::MachineState;
 use perf4sight_base::units::Bytes;
 use std::path::Path;
 
@@ -17,10 +17,10 @@ pub trait Gpu {
     }
 
     /// Memory in use by all processes.
-    fn used(&self) -> Option<Bytes>;
+    fn used_memory(&self) -> Option<Bytes>;
 
     /// Adds its clock, temperature, power and utilization, and the reasons for low clocks.
-    fn add_to(&self, moment: &mut Moment);
+    fn add_to(&self, moment: &mut MachineState);
 
     /// The other processes that compute on it, for messages: `pid 4711 (python3), 4321 MiB`.
     fn processes(&self) -> Vec<String> {
@@ -34,12 +34,12 @@ pub trait Gpu {
 }
 
 /// Opens a GPU by its bus address, on the machine whose files are in this folder.
-type Open = fn(&Path, &str) -> Option<Box<dyn Gpu>>;
+type OpenGpu = fn(&Path, &str) -> Option<Box<dyn Gpu>>;
 
-const CARDS: [Open; 2] = [nvml::open, amd::open];
+const CARDS: [OpenGpu; 2] = [nvml::open, amd::open];
 
 /// The card with this bus address.
-pub fn at(bus: &str) -> Option<Box<dyn Gpu>> {
+pub fn open(bus: &str) -> Option<Box<dyn Gpu>> {
     CARDS.iter().find_map(|open| open(Path::new("/"), bus))
 }
 
@@ -54,23 +54,23 @@ pub fn driver() -> Option<String> {
 }
 
 /// Memory in use by all processes, of the GPU at a bus address.
-pub fn used(bus: &str) -> Option<Bytes> {
-    at(bus)?.used()
+pub fn used_memory(bus: &str) -> Option<Bytes> {
+    open(bus)?.used_memory()
 }
 
 /// Adds what [`Gpu::add_to`] reads, of the GPU at a bus address.
-pub fn add(bus: &str, moment: &mut Moment) {
-    at(bus).into_iter().for_each(|gpu| gpu.add_to(moment));
+pub fn add(bus: &str, moment: &mut MachineState) {
+    open(bus).into_iter().for_each(|gpu| gpu.add_to(moment));
 }
 
 /// Other processes that compute on the GPU at a bus address.
 pub fn processes(bus: &str) -> Vec<String> {
-    at(bus).map_or(Vec::new(), |gpu| gpu.processes())
+    open(bus).map_or(Vec::new(), |gpu| gpu.processes())
 }
 
 /// Whether the GPU at a bus address lists this process.
 pub fn lists_this(bus: &str) -> bool {
-    at(bus).is_some_and(|gpu| gpu.lists_this())
+    open(bus).is_some_and(|gpu| gpu.lists_this())
 }
 
 #[cfg(test)]
@@ -80,9 +80,9 @@ mod tests {
     #[test]
     fn of_a_gpu_that_is_not_there_nothing_is_known() {
         let nowhere = "ffff:ff:1f.7";
-        let mut moment = Moment::default();
+        let mut moment = MachineState::default();
         add(nowhere, &mut moment);
-        assert_eq!((used(nowhere), moment, processes(nowhere)), (None, Moment::default(), Vec::new()));
+        assert_eq!((used_memory(nowhere), moment, processes(nowhere)), (None, MachineState::default(), Vec::new()));
         assert!(!lists_this(nowhere));
     }
 }

@@ -2,7 +2,7 @@
 //! information.
 
 use super::Gpu;
-use crate::Moment;
+use crate::MachineState;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::enums::device::UsedGpuMemory;
@@ -30,35 +30,35 @@ pub(super) fn driver() -> Option<String> {
 pub(super) fn open(_: &Path, bus: &str) -> Option<Box<dyn Gpu>> {
     let nvml = library()?;
     nvml.device_by_pci_bus_id(bus).ok()?;
-    Some(Box::new(Card { nvml, bus: bus.to_owned() }))
+    Some(Box::new(NvmlGpu { nvml, bus: bus.to_owned() }))
 }
 
-struct Card {
+struct NvmlGpu {
     nvml: Nvml,
     bus: String,
 }
 
-impl Card {
-    fn ask<T>(&self, question: impl FnOnce(&Device<'_>) -> Option<T>) -> Option<T> {
+impl NvmlGpu {
+    fn query<T>(&self, question: impl FnOnce(&Device<'_>) -> Option<T>) -> Option<T> {
         question(&self.nvml.device_by_pci_bus_id(self.bus.as_str()).ok()?)
     }
 
     fn users(&self) -> Vec<ProcessInfo> {
-        self.ask(|gpu| gpu.running_compute_processes().ok()).unwrap_or_default()
+        self.query(|gpu| gpu.running_compute_processes().ok()).unwrap_or_default()
     }
 }
 
-impl Gpu for Card {
+impl Gpu for NvmlGpu {
     fn driver(&self) -> Option<String> {
         self.nvml.sys_driver_version().ok()
     }
 
-    fn used(&self) -> Option<Bytes> {
-        self.ask(|gpu| Some(Bytes(gpu.memory_info().ok()?.used)))
+    fn used_memory(&self) -> Option<Bytes> {
+        self.query(|gpu| Some(Bytes(gpu.memory_info().ok()?.used)))
     }
 
-    fn add_to(&self, moment: &mut Moment) {
-        self.ask(|gpu| {
+    fn add_to(&self, moment: &mut MachineState) {
+        self.query(|gpu| {
             let named = |value: Option<f64>| value.map(|value| ("gpu".to_owned(), value));
             moment.clocks.extend(named(gpu.clock_info(Clock::SM).ok().map(f64::from)));
             moment.temperatures.extend(named(gpu.temperature(TemperatureSensor::Gpu).ok().map(f64::from)));
@@ -72,7 +72,7 @@ impl Gpu for Card {
     fn processes(&self) -> Vec<String> {
         let users = self.users();
         let others = users.iter().filter(|process| process.pid != std::process::id());
-        others.map(|process| described(process.pid, &process.used_gpu_memory)).collect()
+        others.map(|process| process_text(process.pid, &process.used_gpu_memory)).collect()
     }
 
     fn lists_this(&self) -> bool {
@@ -86,7 +86,7 @@ fn held_by(reasons: ThrottleReasons) -> Vec<String> {
     held.iter_names().map(|(name, _)| name.to_lowercase().replace('_', " ")).collect()
 }
 
-fn described(pid: u32, memory: &UsedGpuMemory) -> String {
+fn process_text(pid: u32, memory: &UsedGpuMemory) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm"));
     let name = name.map_or(String::new(), |name| format!(" ({})", name.trim()));
     match memory {
@@ -107,10 +107,10 @@ mod tests {
     fn a_process_is_told_by_its_number_name_and_memory() {
         let own = std::process::id();
         let name = fs::read_to_string("/proc/self/comm").unwrap();
-        let text = described(own, &UsedGpuMemory::Used(3 << 20));
+        let text = process_text(own, &UsedGpuMemory::Used(3 << 20));
         assert_eq!(text, format!("pid {own} ({}), 3 MiB", name.trim()));
         // No process has the largest id.
-        assert_eq!(described(u32::MAX, &UsedGpuMemory::Unavailable), "pid 4294967295");
+        assert_eq!(process_text(u32::MAX, &UsedGpuMemory::Unavailable), "pid 4294967295");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub fn one(name: &str, value: f64) -> BTreeMap<String, f64> {
     [(name.to_owned(), value)].into()
 }
 
-fn named(facts: &[(&str, &str)]) -> Setting {
+fn named(facts: &[(&str, &str)]) -> MachineProperties {
     facts.iter().map(|(name, fact)| ((*name).to_owned(), (*fact).to_owned())).collect()
 }
 
@@ -47,13 +47,13 @@ fn an_orin_on_jetpack_6_tells_all() {
     ]);
     let facts = [("board_release", "R36 (release), REVISION: 3.0"), ("power_mode", "2 30W")];
     assert_eq!(super::facts(root.path()), named(&facts));
-    let now = Moment {
+    let now = MachineState {
         clocks: one("gpu", 612.0),
         temperatures: one("cpu-thermal", 48.406),
         // 375 thousandths of the time; 5 V at 2.1 A.
         uses: one("gpu", 37.5),
         powers: one("VDD_IN", 10.5),
-        ..Moment::default()
+        ..MachineState::default()
     };
     assert_eq!(moment(root.path()), now);
 }
@@ -72,7 +72,7 @@ fn a_tx2_names_its_gpu_after_the_chip() {
 #[test]
 fn a_machine_that_tells_nothing_has_no_facts() {
     let root = board(&[("sys/class/thermal/thermal_zone0/type", "acpitz\n")]);
-    assert_eq!((super::facts(root.path()), moment(root.path())), (Setting::new(), Moment::default()));
+    assert_eq!((super::facts(root.path()), moment(root.path())), (MachineProperties::new(), MachineState::default()));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn an_intel_processor_tells_its_clocks_and_counts_its_throttling() {
         ("sys/class/thermal/thermal_zone0/temp", "71000\n"),
         ("proc/stat", "cpu  1000 200 300 90000 50 6 4 120 0 0\ncpu0 500 100 150 45000 25 3 2 60 0 0\nintr 1\n"),
     ]);
-    let now = Moment {
+    let now = MachineState {
         clocks: one("cpu", 3100.0),
         promised: one("cpu", 2800.0),
         temperatures: one("x86_pkg_temp", 71.0),
@@ -98,7 +98,7 @@ fn an_intel_processor_tells_its_clocks_and_counts_its_throttling() {
         // (1000 + 200 + 300 + 6 + 4) and 120 hundredths of a second.
         busy: Some(15.1),
         stolen: Some(1.2),
-        ..Moment::default()
+        ..MachineState::default()
     };
     assert_eq!(moment(root.path()), now);
 }
@@ -134,5 +134,5 @@ fn files_that_hold_something_else_are_not_believed() {
         ("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "<unknown>\n"),
         ("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "\n"),
     ]);
-    assert_eq!(moment(root.path()), Moment::default());
+    assert_eq!(moment(root.path()), MachineState::default());
 }

@@ -15,11 +15,11 @@ const TO_MACHINE: &str = "read what goes to the machine";
 pub(super) struct StoredPath(String);
 
 impl StoredPath {
-    pub fn of(file: &Path) -> Result<Self> {
+    pub fn for_file(file: &Path) -> Result<Self> {
         Ok(StoredPath(format!("{}/{}", checksum(content(file)?), plain(file.file_name().unwrap_or_default().as_ref()))))
     }
 
-    pub fn within(&self, store: &str) -> String {
+    pub fn in_store(&self, store: &str) -> String {
         format!("{store}/{self}")
     }
 }
@@ -48,20 +48,20 @@ impl Upload {
 
 /// Files that a command needs on a machine, and the command to run there.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Bundle {
+pub struct CommandBundle {
     pub(super) files: Vec<(PathBuf, StoredPath)>,
     /// With the paths that its files have there.
     pub command: Vec<String>,
 }
 
-impl Bundle {
+impl CommandBundle {
     /// A single executable file; `store` is the folder of files there.
     ///
     /// # Errors
     /// A file that cannot be read.
     pub fn of_file(file: &Path, store: &str) -> Result<Self> {
-        let path = StoredPath::of(file)?;
-        Ok(Bundle { command: vec![path.within(store)], files: vec![(file.to_owned(), path)] })
+        let path = StoredPath::for_file(file)?;
+        Ok(CommandBundle { command: vec![path.in_store(store)], files: vec![(file.to_owned(), path)] })
     }
 
     /// A folder that contains the executable.
@@ -81,12 +81,12 @@ impl Bundle {
             let parts = file.strip_prefix(folder).unwrap_or(file).iter();
             StoredPath(parts.fold(whole.clone(), |path, part| format!("{path}/{}", plain(part.as_ref()))))
         };
-        let command = vec![path(&folder.join(command)).within(store)];
+        let command = vec![path(&folder.join(command)).in_store(store)];
         let stored = |file: PathBuf| {
             let path = path(&file);
             (file, path)
         };
-        Ok(Bundle { files: below.into_iter().map(stored).collect(), command })
+        Ok(CommandBundle { files: below.into_iter().map(stored).collect(), command })
     }
 
     /// A command that exists on the machine. Arguments that are relative paths of files here are uploaded; the first
@@ -95,12 +95,12 @@ impl Bundle {
     /// # Errors
     /// A file that cannot be read.
     pub fn of_words(words: &[String], store: &str) -> Result<Self> {
-        let mut bundle = Bundle::default();
+        let mut bundle = CommandBundle::default();
         for (at, word) in words.iter().enumerate() {
             let file = Path::new(word);
             if file.is_relative() && (at > 0 || word.contains('/')) && file.is_file() {
-                let path = StoredPath::of(file)?;
-                bundle.command.push(path.within(store));
+                let path = StoredPath::for_file(file)?;
+                bundle.command.push(path.in_store(store));
                 bundle.files.push((file.to_owned(), path));
             } else {
                 bundle.command.push(word.clone());
@@ -148,7 +148,7 @@ mod tests {
         let store = "/home/me/.cache/perf4sight";
         let bundle = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            Bundle::of_words(&words, store).unwrap()
+            CommandBundle::of_words(&words, store).unwrap()
         };
         let worker = bundle(&["python3", "src/lib.rs", "-v"]);
         let sum = checksum(fs::read("src/lib.rs").unwrap());
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(worker.files.len(), 1);
         // A first word without a slash is a command, even if a file here has that name.
         for words in [&["Cargo.toml"][..], &["/bin/sh", "/etc/passwd"], &["perf4sight/perf4sight", "worker"]] {
-            let own = Bundle { files: vec![], command: words.iter().map(|word| word.to_string()).collect() };
+            let own = CommandBundle { files: vec![], command: words.iter().map(|word| word.to_string()).collect() };
             assert_eq!(bundle(words), own);
         }
         assert_eq!(bundle(&["./Cargo.toml"]).files.len(), 1);
@@ -169,9 +169,9 @@ mod tests {
         fs::create_dir(folder.path().join("lib")).unwrap();
         fs::write(folder.path().join("lib/libtorch.so"), "library").unwrap();
         fs::write(folder.path().join("start"), "launcher").unwrap();
-        let bundle = Bundle::of_folder(folder.path(), "start", "/store").unwrap();
+        let bundle = CommandBundle::of_folder(folder.path(), "start", "/store").unwrap();
         let [(_, library), (_, launcher)] = bundle.files.as_slice() else { panic!("{bundle:?}") };
-        assert_eq!(bundle.command, [launcher.within("/store")]);
+        assert_eq!(bundle.command, [launcher.in_store("/store")]);
         assert_eq!(library.to_string().strip_suffix("lib/libtorch.so"), launcher.to_string().strip_suffix("start"));
     }
 }

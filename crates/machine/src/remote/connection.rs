@@ -3,10 +3,10 @@
 //! Variable values are never part of a command line that a shell parses: they are sent over the standard input, as
 //! lines.
 
-use super::failure::Failure;
-use super::host::Host;
-use crate::Watch;
-use crate::process::{self, Bounds, Call, End, Output};
+use super::failure::RemoteFailure;
+use super::host::SshHost;
+use crate::RunWatch;
+use crate::process::{self, ProcessBounds, ProcessCall, ProcessEnd, ProcessOutput};
 use perf4sight_base::error::Result;
 use perf4sight_base::temporary_folder::TemporaryFolder;
 use std::io::{Cursor, Read};
@@ -36,35 +36,35 @@ const SSH_FAILED: i32 = 255;
 const SHORT: &str = "/tmp";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Script {
+pub(super) enum RemoteScript {
     HostInfo,
     Put,
     Run,
 }
 
-impl Script {
+impl RemoteScript {
     /// The command for the user's shell on the machine, whichever it is: a literal.
     fn command(self) -> &'static str {
         match self {
-            Script::HostInfo => concat!("exec sh -c '", include_str!("host_info.sh"), "'"),
-            Script::Put => concat!("exec sh -c '", include_str!("put.sh"), "'"),
-            Script::Run => concat!("exec sh -c '", include_str!("run.sh"), "'"),
+            RemoteScript::HostInfo => concat!("exec sh -c '", include_str!("host_info.sh"), "'"),
+            RemoteScript::Put => concat!("exec sh -c '", include_str!("put.sh"), "'"),
+            RemoteScript::Run => concat!("exec sh -c '", include_str!("run.sh"), "'"),
         }
     }
 
     /// The first line of its answer; output of the shell's start-up files comes before it.
-    fn answer(self) -> &'static str {
+    fn greeting(self) -> &'static str {
         match self {
-            Script::HostInfo => "\nperf4sight board\n",
-            Script::Put => "\nperf4sight stored\n",
-            Script::Run => "\nperf4sight worker\n",
+            RemoteScript::HostInfo => "\nperf4sight board\n",
+            RemoteScript::Put => "\nperf4sight stored\n",
+            RemoteScript::Run => "\nperf4sight worker\n",
         }
     }
 }
 
 /// The answer of a script and its standard error.
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(super) struct ScriptReply {
     /// The output after the mark; none where the mark is missing.
     pub answer: Option<String>,
     /// The end of its error output.
@@ -72,20 +72,20 @@ pub(super) struct Reply {
 }
 
 #[derive(Debug)]
-pub(super) struct Connection {
-    host: Host,
+pub(super) struct SshConnection {
+    host: SshHost,
     config: Option<PathBuf>,
     /// A user who can write to the socket in it acts as the user on the machine.
     folder: TemporaryFolder,
 }
 
-impl Connection {
+impl SshConnection {
     /// A connection that is not opened yet. `config` replaces the user's own ssh configuration.
-    pub fn new(host: Host, config: Option<PathBuf>) -> Result<Self> {
-        Ok(Connection { host, config, folder: TemporaryFolder::new(Path::new(SHORT))? })
+    pub fn new(host: SshHost, config: Option<PathBuf>) -> Result<Self> {
+        Ok(SshConnection { host, config, folder: TemporaryFolder::new(Path::new(SHORT))? })
     }
 
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &SshHost {
         &self.host
     }
 
@@ -97,28 +97,35 @@ impl Connection {
     ///
     /// # Errors
     /// ssh failed, or the script did not complete.
-    pub fn run(&self, script: Script, input: Input, watch: &Watch<'_>) -> std::result::Result<Option<Reply>, Failure> {
-        let call = Call {
+    pub fn run(
+        &self,
+        script: RemoteScript,
+        input: ScriptInput,
+        watch: &RunWatch<'_>,
+    ) -> std::result::Result<Option<ScriptReply>, RemoteFailure> {
+        let call = ProcessCall {
             input: input.bytes,
             keeps_input: input.held,
             one_line: false,
             timeout: input.timeout,
-            bounds: Bounds::default(),
+            bounds: ProcessBounds::default(),
         };
         let mut command = self.ssh();
         command.args(self.host.arguments()).arg(script.command());
-        let output = process::run(&mut command, call, watch).map_err(|cause| Failure::no_ssh(&cause))?;
+        let output = process::run(&mut command, call, watch).map_err(|cause| RemoteFailure::no_ssh(&cause))?;
         output.map(|output| self.reply(script, output)).transpose()
     }
 
-    fn reply(&self, script: Script, output: Output) -> std::result::Result<Reply, Failure> {
-        let answer = output.stdout.split_once(script.answer()).map(|(_, answer)| answer.to_owned());
+    fn reply(&self, script: RemoteScript, output: ProcessOutput) -> std::result::Result<ScriptReply, RemoteFailure> {
+        let answer = output.stdout.split_once(script.greeting()).map(|(_, answer)| answer.to_owned());
         match output.end {
-            End::Exited(status) if status.code() == Some(SSH_FAILED) => {
-                Err(Failure::of_ssh(&self.host, &output.stderr))
+            ProcessEnd::Exited(status) if status.code() == Some(SSH_FAILED) => {
+                Err(RemoteFailure::of_ssh(&self.host, &output.stderr))
             }
-            End::Exited(_) => Ok(Reply { answer, stderr: output.stderr }),
-            End::TimedOut | End::Lost(_) => Err(Failure::Lost("the machine does not answer".to_owned())),
+            ProcessEnd::Exited(_) => Ok(ScriptReply { answer, stderr: output.stderr }),
+            ProcessEnd::TimedOut | ProcessEnd::Lost(_) => {
+                Err(RemoteFailure::Lost("the machine does not answer".to_owned()))
+            }
         }
     }
 
@@ -135,7 +142,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for SshConnection {
     fn drop(&mut self) {
         let mut command = self.ssh();
         command.args(["-O", "exit"]).args(self.host.arguments());
@@ -145,27 +152,27 @@ impl Drop for Connection {
 }
 
 /// The input of a script, and its time limit.
-pub(super) struct Input {
+pub(super) struct ScriptInput {
     bytes: Box<dyn Read + Send>,
     held: bool,
     timeout: Duration,
 }
 
-impl Input {
+impl ScriptInput {
     /// Lines, followed by the end of the input.
     pub fn lines(lines: &[&str], timeout: Duration) -> Self {
         let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
-        Input { bytes: Box::new(Cursor::new(text)), held: false, timeout }
+        ScriptInput { bytes: Box::new(Cursor::new(text)), held: false, timeout }
     }
 
     /// The same, followed by the content of a file.
-    pub fn and(self, content: impl Read + Send + 'static) -> Self {
-        Input { bytes: Box::new(self.bytes.chain(content)), ..self }
+    pub fn followed_by(self, content: impl Read + Send + 'static) -> Self {
+        ScriptInput { bytes: Box::new(self.bytes.chain(content)), ..self }
     }
 
     /// The same, but the input stays open until the answer is complete.
-    pub fn held(self) -> Self {
-        Input { held: true, ..self }
+    pub fn kept_open(self) -> Self {
+        ScriptInput { held: true, ..self }
     }
 }
 
@@ -175,14 +182,14 @@ mod tests {
 
     #[test]
     fn scripts_survive_being_quoted_and_are_shell() {
-        for script in [Script::HostInfo, Script::Put, Script::Run] {
+        for script in [RemoteScript::HostInfo, RemoteScript::Put, RemoteScript::Run] {
             let text = script.command().strip_prefix("exec sh -c '").unwrap().strip_suffix('\'').unwrap();
             assert!(!text.contains('\''), "{script:?}");
             // A csh expands these within quotes too.
             assert!(!text.contains("!!"), "{script:?}");
             let checked = Command::new("sh").args(["-n", "-c", text]).output().unwrap();
             assert!(checked.status.success(), "{script:?}: {checked:?}");
-            assert!(text.contains(script.answer().trim()), "{script:?}");
+            assert!(text.contains(script.greeting().trim()), "{script:?}");
         }
     }
 }

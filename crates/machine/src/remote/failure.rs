@@ -1,34 +1,35 @@
 //! Why a command did not reach its machine, and whether another attempt can help.
 
-use super::host::Host;
+use super::host::SshHost;
 use perf4sight_base::error::Error;
 use std::io;
 
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum RemoteFailure {
     /// The connection is lost or unavailable for now, with the reason.
     Lost(String),
     /// Another attempt cannot help.
     Refused(Error),
 }
 
-impl Failure {
+impl RemoteFailure {
     /// ssh cannot be started.
     pub fn no_ssh(cause: &io::Error) -> Self {
-        Failure::Refused(
+        RemoteFailure::Refused(
             Error::device(format!("ssh cannot be started: {cause}")).help("apt-get install openssh-client"),
         )
     }
 
     /// Classifies the error output of ssh. (Its messages are the same in every version since 3.0, and in every
     /// language.)
-    pub fn of_ssh(host: &Host, stderr: &str) -> Self {
+    pub fn of_ssh(host: &SshHost, stderr: &str) -> Self {
         let has = |words: &str| stderr.contains(words);
         let last =
             stderr.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("ssh failed without a message");
         let (by_hand, known_as) = (host.command(), host.known_as());
-        let refused =
-            |problem: &str, help: String| Failure::Refused(Error::device(format!("{host}: {problem}")).help(help));
+        let refused = |problem: &str, help: String| {
+            RemoteFailure::Refused(Error::device(format!("{host}: {problem}")).help(help))
+        };
         if has("IDENTIFICATION HAS CHANGED") || has("REVOKED HOST KEY") {
             return refused(
                 "its host key has changed: it is another machine, or was reinstalled, or somebody intercepts the connection",
@@ -52,13 +53,13 @@ impl Failure {
         if has("command-line line") || has("onfiguration option") || has("Bad owner or permissions") {
             return refused(&format!("ssh cannot use its configuration ({last})"), format!("{by_hand} must work"));
         }
-        Failure::Lost(last.to_owned())
+        RemoteFailure::Lost(last.to_owned())
     }
 
-    pub fn into_error(self, host: &Host) -> Error {
+    pub fn into_error(self, host: &SshHost) -> Error {
         match self {
-            Failure::Refused(error) => error,
-            Failure::Lost(why) => Error::device(format!("{host} cannot be reached: {why}"))
+            RemoteFailure::Refused(error) => error,
+            RemoteFailure::Lost(why) => Error::device(format!("{host} cannot be reached: {why}"))
                 .help(format!("check that the machine is on and the address right: {} must work", host.command())),
         }
     }
@@ -71,7 +72,7 @@ mod tests {
     /// Messages of OpenSSH 9.2.
     #[test]
     fn what_ssh_says_is_told_with_a_remedy() {
-        let host = Host::parse("me@board:2222").unwrap();
+        let host = SshHost::parse("me@board:2222").unwrap();
         let cases = [
             (
                 "@@@@\n@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
@@ -97,7 +98,7 @@ mod tests {
             ("", "failed without a message", "must work"),
         ];
         for (stderr, problem, help) in cases {
-            let error = Failure::of_ssh(&host, stderr).into_error(&host).to_string();
+            let error = RemoteFailure::of_ssh(&host, stderr).into_error(&host).to_string();
             assert!(error.contains(problem) && error.contains(help), "{stderr}: {error}");
         }
     }

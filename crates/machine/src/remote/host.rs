@@ -5,19 +5,19 @@ use std::fmt::{self, Display, Formatter};
 
 /// An address for ssh: a name, an IP address or an alias of the user's `~/.ssh/config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Host {
+pub struct SshHost {
     user: Option<String>,
     address: String,
     port: Option<u16>,
 }
 
-impl Host {
+impl SshHost {
     /// Parses `address`, `user@address` or either with `:port`; an IPv6 address with a port needs brackets.
     ///
     /// ```
-    /// use perf4sight_machine::remote::Host;
-    /// assert_eq!(Host::parse("nvidia@tx2.local:2222")?.to_string(), "nvidia@tx2.local:2222");
-    /// assert!(Host::parse("-oProxyCommand=reboot").is_err());
+    /// use perf4sight_machine::remote::SshHost;
+    /// assert_eq!(SshHost::parse("nvidia@tx2.local:2222")?.to_string(), "nvidia@tx2.local:2222");
+    /// assert!(SshHost::parse("-oProxyCommand=reboot").is_err());
     /// # Ok::<(), perf4sight_base::error::Error>(())
     /// ```
     ///
@@ -39,7 +39,7 @@ impl Host {
             word.starts_with(|first: char| first != '-') && word.chars().all(known)
         };
         let sound = user.is_none_or(|user| named(user, "._-")) && named(address, "._-:%");
-        sound.then(|| Host { user: user.map(str::to_owned), address: address.to_owned(), port })
+        sound.then(|| SshHost { user: user.map(str::to_owned), address: address.to_owned(), port })
     }
 
     /// The arguments of ssh for this address; they come last.
@@ -76,7 +76,7 @@ fn split_port(place: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-impl Display for Host {
+impl Display for SshHost {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if let Some(user) = &self.user {
             write!(f, "{user}@")?;
@@ -104,7 +104,7 @@ mod tests {
             ("me@[::1]", &["-l", "me", "--", "::1"]),
         ];
         for (text, arguments) in cases {
-            assert_eq!(Host::parse(text).unwrap().arguments(), arguments, "{text}");
+            assert_eq!(SshHost::parse(text).unwrap().arguments(), arguments, "{text}");
         }
     }
 
@@ -140,7 +140,7 @@ mod tests {
             "~me@b",
         ];
         for text in wrong {
-            assert!(Host::parse(text).is_err(), "{text:?}");
+            assert!(SshHost::parse(text).is_err(), "{text:?}");
         }
     }
 }

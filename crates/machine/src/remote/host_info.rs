@@ -1,7 +1,7 @@
 //! The properties that a machine reports when the connection is opened.
 
-use crate::Setting;
-use crate::description::Description;
+use crate::MachineProperties;
+use crate::description::MachineDescription;
 use perf4sight_base::error::{Error, Result};
 use std::fs;
 use std::path::Path;
@@ -17,9 +17,9 @@ pub(super) struct HostInfo {
     /// Required tools that are missing there.
     pub absent: String,
     /// Properties that affect measurements there.
-    pub facts: Setting,
+    pub facts: MachineProperties,
     /// Its files, copied here; a later answer replaces them.
-    pub description: Description,
+    pub description: MachineDescription,
 }
 
 impl HostInfo {
@@ -35,7 +35,7 @@ impl HostInfo {
         let root = folder.join("root");
         copy(&parts, &root).map_err(|cause| Error::io(&root, "store the description of the machine", &cause))?;
         let architecture = part("architecture").ok_or_else(cut)?;
-        let description = Description::copied(&root, &architecture);
+        let description = MachineDescription::copied(&root, &architecture);
         Ok(HostInfo {
             store: part("store").ok_or_else(cut)?,
             threads: part("threads").and_then(|threads| threads.parse().ok()).unwrap_or(1),

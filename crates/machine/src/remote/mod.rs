@@ -12,14 +12,14 @@ mod host;
 mod host_info;
 mod run_outcome;
 
-pub use bundle::Bundle;
-pub use host::Host;
+pub use bundle::CommandBundle;
+pub use host::SshHost;
 
-use super::description::Description;
-use super::{End, Invocation, Machine, Output, Watch, differences};
+use super::description::MachineDescription;
+use super::{Machine, ProcessEnd, ProcessOutput, RunWatch, WorkerInvocation, differences};
 use bundle::{StoredPath, Upload};
-use connection::{Connection, Input, Script};
-use failure::Failure;
+use connection::{RemoteScript, ScriptInput, SshConnection};
+use failure::RemoteFailure;
 use host_info::HostInfo;
 use perf4sight_base::error::{Error, Result};
 use run_outcome::RunOutcome;
@@ -43,13 +43,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How often a wait checks for Ctrl-C.
 const POLL: Duration = Duration::from_millis(100);
 
-type Attempt<T> = std::result::Result<Option<T>, Failure>;
+type RemoteResult<T> = std::result::Result<Option<T>, RemoteFailure>;
 
 /// The connection settings of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Route {
+pub struct SshRoute {
     /// As in the key `host`.
-    pub host: Host,
+    pub host: SshHost,
     /// A file that replaces the user's own ssh configuration.
     pub config: Option<PathBuf>,
     /// How long to try to reopen a lost connection.
@@ -59,14 +59,14 @@ pub struct Route {
 /// A machine that is reached over ssh.
 #[derive(Debug)]
 pub struct RemoteMachine {
-    connection: Connection,
+    connection: SshConnection,
     patience: Duration,
-    state: Mutex<State>,
+    state: Mutex<RemoteState>,
 }
 
 /// The properties of the machine, and the files uploaded there, by their path here.
 #[derive(Debug, Clone)]
-struct State {
+struct RemoteState {
     info: HostInfo,
     brought: BTreeMap<PathBuf, StoredPath>,
 }
@@ -76,9 +76,9 @@ impl RemoteMachine {
     ///
     /// # Errors
     /// No route to it, or a missing tool that every machine needs.
-    pub fn connect(route: &Route) -> Result<Self> {
-        let connection = Connection::new(route.host.clone(), route.config.clone())?;
-        let info = host_info(&connection, &Watch::quiet(&AtomicBool::new(false)))
+    pub fn connect(route: &SshRoute) -> Result<Self> {
+        let connection = SshConnection::new(route.host.clone(), route.config.clone())?;
+        let info = host_info(&connection, &RunWatch::quiet(&AtomicBool::new(false)))
             .map_err(|failure| failure.into_error(&route.host))?
             .ok_or_else(|| Error::device("interrupted"))?;
         if !info.absent.is_empty() {
@@ -88,12 +88,12 @@ impl RemoteMachine {
         Ok(RemoteMachine {
             connection,
             patience: route.patience,
-            state: Mutex::new(State { info, brought: BTreeMap::new() }),
+            state: Mutex::new(RemoteState { info, brought: BTreeMap::new() }),
         })
     }
 
     /// As in the key `host`.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &SshHost {
         self.connection.host()
     }
 
@@ -111,34 +111,34 @@ impl RemoteMachine {
     ///
     /// # Errors
     /// A file that cannot be read here or stored there.
-    pub fn deliver(&self, bundle: Bundle) -> Result<Vec<String>> {
+    pub fn deliver(&self, bundle: CommandBundle) -> Result<Vec<String>> {
         let never = AtomicBool::new(false);
-        let watch = Watch::quiet(&never);
+        let watch = RunWatch::quiet(&never);
         bundle.files.into_iter().try_for_each(|(file, path)| self.keep(&file, path, &watch).map(drop))?;
         Ok(bundle.command)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RemoteState> {
         // A thread that panicked while it held the lock left the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Uploads a file now, and again whenever the connection is reopened without it.
-    fn keep(&self, file: &Path, path: StoredPath, watch: &Watch<'_>) -> Result<Option<()>> {
-        let gone = |why: String| Err(Failure::Lost(why).into_error(self.connection.host()));
-        let stored = self.persist(watch, || self.put(file, &path, watch), gone)?;
+    fn keep(&self, file: &Path, path: StoredPath, watch: &RunWatch<'_>) -> Result<Option<()>> {
+        let gone = |why: String| Err(RemoteFailure::Lost(why).into_error(self.connection.host()));
+        let stored = self.persist(watch, || self.upload_file(file, &path, watch), gone)?;
         self.state().brought.insert(file.to_owned(), path);
         Ok(stored)
     }
 
-    fn put(&self, file: &Path, path: &StoredPath, watch: &Watch<'_>) -> Attempt<()> {
-        let Upload { content, size, mode } = Upload::open(file).map_err(Failure::Refused)?;
-        let input = Input::lines(&[&path.to_string(), &size.to_string(), mode], TRANSFER).and(content);
-        let Some(reply) = self.connection.run(Script::Put, input, watch)? else { return Ok(None) };
+    fn upload_file(&self, file: &Path, path: &StoredPath, watch: &RunWatch<'_>) -> RemoteResult<()> {
+        let Upload { content, size, mode } = Upload::open(file).map_err(RemoteFailure::Refused)?;
+        let input = ScriptInput::lines(&[&path.to_string(), &size.to_string(), mode], TRANSFER).followed_by(content);
+        let Some(reply) = self.connection.run(RemoteScript::Put, input, watch)? else { return Ok(None) };
         reply.answer.map(|_| Some(())).ok_or_else(|| {
             let (host, store) = (self.connection.host(), self.state().info.store.clone());
             let problem = format!("{host} cannot keep {}: {}", file.display(), reply.stderr.trim());
-            Failure::Refused(
+            RemoteFailure::Refused(
                 Error::device(problem)
                     .help(format!("make room on the machine; what earlier sweeps left in {store} can be deleted")),
             )
@@ -148,16 +148,16 @@ impl RemoteMachine {
     /// Tries until there is a result, an error, or Ctrl-C; reopens lost connections, at most `LOSSES` times in a row.
     fn persist<T>(
         &self,
-        watch: &Watch<'_>,
-        attempt: impl Fn() -> Attempt<T>,
+        watch: &RunWatch<'_>,
+        attempt: impl Fn() -> RemoteResult<T>,
         gone: impl FnOnce(String) -> Result<T>,
     ) -> Result<Option<T>> {
         let mut reason = String::new();
         for _ in 0..LOSSES {
             match attempt() {
                 Ok(result) => return Ok(result),
-                Err(Failure::Refused(error)) => return Err(error),
-                Err(Failure::Lost(why)) => reason = why,
+                Err(RemoteFailure::Refused(error)) => return Err(error),
+                Err(RemoteFailure::Lost(why)) => reason = why,
             }
             if self.reconnect(&reason, watch)?.is_none() {
                 return Ok(None);
@@ -167,7 +167,7 @@ impl RemoteMachine {
     }
 
     /// Reopens a lost connection with increasing pauses, until `patience` is over.
-    fn reconnect(&self, reason: &str, watch: &Watch<'_>) -> Result<Option<()>> {
+    fn reconnect(&self, reason: &str, watch: &RunWatch<'_>) -> Result<Option<()>> {
         let (host, patience) = (self.connection.host(), humantime::format_duration(self.patience));
         (watch.waiting)(&format!("the connection to {host} was lost ({reason}); trying again for {patience}"));
         let (lost, mut pause) = (Instant::now(), Duration::from_millis(500));
@@ -180,33 +180,33 @@ impl RemoteMachine {
                     (watch.waited)(lost.elapsed());
                     return Ok(renewed);
                 }
-                Err(Failure::Refused(error)) => return Err(error),
-                Err(Failure::Lost(why)) if lost.elapsed() >= self.patience => {
+                Err(RemoteFailure::Refused(error)) => return Err(error),
+                Err(RemoteFailure::Lost(why)) if lost.elapsed() >= self.patience => {
                     return Err(Error::device(format!(
                         "the connection to {host} was lost and could not be restored within {patience}: {why}"
                     ))
                     .help("what was measured is kept; the same command goes on from there when the machine is back"));
                 }
-                Err(Failure::Lost(_)) => pause = (pause * 2).min(LONGEST_PAUSE),
+                Err(RemoteFailure::Lost(_)) => pause = (pause * 2).min(LONGEST_PAUSE),
             }
         }
     }
 
     /// Requests the machine's properties again, because it may have been restarted, and uploads missing files again.
-    fn renew(&self, watch: &Watch<'_>) -> Attempt<()> {
+    fn renew(&self, watch: &RunWatch<'_>) -> RemoteResult<()> {
         let Some(info) = host_info(&self.connection, watch)? else { return Ok(None) };
-        let State { info: was, brought } = self.state().clone();
+        let RemoteState { info: was, brought } = self.state().clone();
         let different = differences(&was.facts, &info.facts);
         if !different.is_empty() {
             let problem = format!("{} came back changed: {}", self.connection.host(), different.join("; "));
-            return Err(Failure::Refused(
+            return Err(RemoteFailure::Refused(
                 Error::device(problem)
                     .help("bring it back to what it was, or start again with another device_name or log_dir"),
             ));
         }
         self.state().info = info;
         for (file, path) in &brought {
-            if self.put(file, path, watch)?.is_none() {
+            if self.upload_file(file, path, watch)?.is_none() {
                 return Ok(None);
             }
         }
@@ -214,7 +214,7 @@ impl RemoteMachine {
     }
 
     /// Waits for the measurement lock and runs a worker.
-    fn in_turn(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Attempt<Output> {
+    fn in_turn(&self, invocation: &WorkerInvocation<'_>, watch: &RunWatch<'_>) -> RemoteResult<ProcessOutput> {
         // The first request does not wait, so that the reason for waiting can be reported.
         let (mut patience, mut since) = (Duration::ZERO, None);
         loop {
@@ -236,21 +236,26 @@ impl RemoteMachine {
     }
 
     /// Runs a worker, if it gets the measurement lock within `turn`; with none, at once and without the lock.
-    fn run_there(&self, invocation: &Invocation<'_>, turn: Option<Duration>, watch: &Watch<'_>) -> Attempt<RunOutcome> {
+    fn run_there(
+        &self,
+        invocation: &WorkerInvocation<'_>,
+        turn: Option<Duration>,
+        watch: &RunWatch<'_>,
+    ) -> RemoteResult<RunOutcome> {
         let limit = invocation.timeout.as_secs_f64().to_string();
         let patience = turn.map_or("ask".to_owned(), |turn| turn.as_secs().to_string());
         let threads = invocation.threads.to_string();
         let before = [patience.as_str(), &limit, &threads];
         let words = invocation.words.iter().map(String::as_str);
         let lines: Vec<&str> = before.into_iter().chain(words).chain(["", invocation.line]).collect();
-        let input = Input::lines(&lines, invocation.timeout + TURN + PROMPTLY).held();
-        let Some(reply) = self.connection.run(Script::Run, input, watch)? else { return Ok(None) };
+        let input = ScriptInput::lines(&lines, invocation.timeout + TURN + PROMPTLY).kept_open();
+        let Some(reply) = self.connection.run(RemoteScript::Run, input, watch)? else { return Ok(None) };
         RunOutcome::read(&reply, invocation.timeout).map(Some)
     }
 }
 
 impl Machine for RemoteMachine {
-    fn description(&self) -> Description {
+    fn description(&self) -> MachineDescription {
         self.state().info.description.clone()
     }
 
@@ -258,31 +263,31 @@ impl Machine for RemoteMachine {
         self.state().info.threads
     }
 
-    fn at(&self) -> String {
+    fn location(&self) -> String {
         format!(" on {}", self.connection.host())
     }
 
-    fn bring(&self, file: &Path, watch: &Watch<'_>) -> Result<Option<PathBuf>> {
+    fn upload(&self, file: &Path, watch: &RunWatch<'_>) -> Result<Option<PathBuf>> {
         let known = self.state().brought.get(file).cloned();
         let path = match known {
             Some(path) => path,
             None => {
-                let path = StoredPath::of(file)?;
+                let path = StoredPath::for_file(file)?;
                 if self.keep(file, path.clone(), watch)?.is_none() {
                     return Ok(None);
                 }
                 path
             }
         };
-        Ok(Some(path.within(&self.store()).into()))
+        Ok(Some(path.in_store(&self.store()).into()))
     }
 
-    fn run_alone(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>> {
-        let gone = |why| Ok(Output::new(End::Lost(LOSSES), String::new(), why));
+    fn run_alone(&self, invocation: &WorkerInvocation<'_>, watch: &RunWatch<'_>) -> Result<Option<ProcessOutput>> {
+        let gone = |why| Ok(ProcessOutput::new(ProcessEnd::Lost(LOSSES), String::new(), why));
         self.persist(watch, || self.in_turn(invocation, watch), gone)
     }
 
-    fn run(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>> {
+    fn run(&self, invocation: &WorkerInvocation<'_>, watch: &RunWatch<'_>) -> Result<Option<ProcessOutput>> {
         let ran =
             self.run_there(invocation, None, watch).map_err(|failure| failure.into_error(self.connection.host()))?;
         Ok(ran.and_then(|ran| match ran {
@@ -292,17 +297,19 @@ impl Machine for RemoteMachine {
     }
 }
 
-fn host_info(connection: &Connection, watch: &Watch<'_>) -> Attempt<HostInfo> {
-    let Some(reply) = connection.run(Script::HostInfo, Input::lines(&[], PROMPTLY), watch)? else { return Ok(None) };
+fn host_info(connection: &SshConnection, watch: &RunWatch<'_>) -> RemoteResult<HostInfo> {
+    let Some(reply) = connection.run(RemoteScript::HostInfo, ScriptInput::lines(&[], PROMPTLY), watch)? else {
+        return Ok(None);
+    };
     let answer = reply.answer.ok_or_else(|| {
         let words = reply.stderr.trim();
-        Failure::Lost(if words.is_empty() { "its shell printed nothing".to_owned() } else { words.to_owned() })
+        RemoteFailure::Lost(if words.is_empty() { "its shell printed nothing".to_owned() } else { words.to_owned() })
     })?;
-    HostInfo::read(&answer, connection.folder()).map(Some).map_err(Failure::Refused)
+    HostInfo::read(&answer, connection.folder()).map(Some).map_err(RemoteFailure::Refused)
 }
 
 /// Sleeps; false after Ctrl-C.
-fn sleep(pause: Duration, watch: &Watch<'_>) -> bool {
+fn sleep(pause: Duration, watch: &RunWatch<'_>) -> bool {
     let end = Instant::now() + pause;
     while Instant::now() < end && !watch.cancelled() {
         thread::sleep(POLL.min(pause));

@@ -1,8 +1,8 @@
 //! The outcome of a worker on a machine, which `run.sh` reports after the worker's own output.
 
-use super::connection::Reply;
-use super::failure::Failure;
-use crate::process::{End, LONGEST_OUTPUT, Output};
+use super::connection::ScriptReply;
+use super::failure::RemoteFailure;
+use crate::process::{LONGEST_OUTPUT, ProcessEnd, ProcessOutput};
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -18,7 +18,7 @@ const CENTISECOND: Duration = Duration::from_millis(10);
 #[derive(Debug, PartialEq)]
 pub(super) enum RunOutcome {
     Ended {
-        output: Output,
+        output: ProcessOutput,
         took: Duration,
     },
     /// It was not started: another measurement held the lock all the time.
@@ -30,20 +30,23 @@ impl RunOutcome {
     ///
     /// # Errors
     /// The last line is missing: the machine went down with the worker.
-    pub fn read(reply: &Reply, limit: Duration) -> Result<Self, Failure> {
+    pub fn read(reply: &ScriptReply, limit: Duration) -> Result<Self, RemoteFailure> {
         let lost = || match reply.stderr.trim() {
-            "" => Failure::Lost("the machine ended in the middle of a measurement".to_owned()),
-            words => Failure::Lost(words.to_owned()),
+            "" => RemoteFailure::Lost("the machine ended in the middle of a measurement".to_owned()),
+            words => RemoteFailure::Lost(words.to_owned()),
         };
         let answer = reply.answer.as_deref().ok_or_else(lost)?;
         let ended = |end, said: &str, killed_for_memory, took| RunOutcome::Ended {
-            output: Output { killed_for_memory, ..Output::new(end, said.to_owned(), reply.stderr.clone()) },
+            output: ProcessOutput {
+                killed_for_memory,
+                ..ProcessOutput::new(end, said.to_owned(), reply.stderr.clone())
+            },
             took,
         };
         let Some((said, last)) = answer.rsplit_once(MARK) else {
             // Output beyond the limit is cut off, together with the last line.
             let endless = answer.len() as u64 > LONGEST_OUTPUT / 2;
-            let whole = || ended(End::Exited(exited(0)), answer, false, Duration::ZERO);
+            let whole = || ended(ProcessEnd::Exited(exited(0)), answer, false, Duration::ZERO);
             return if endless { Ok(whole()) } else { Err(lost()) };
         };
         let words: Vec<&str> = last.split_whitespace().collect();
@@ -56,7 +59,7 @@ impl RunOutcome {
                 // `timeout` kills with a signal that cannot be distinguished from others.
                 let took = Duration::from_millis(centiseconds.saturating_mul(10));
                 let late = code == SIGNALLED + Signal::SIGKILL as i32 && took.saturating_add(CENTISECOND) >= limit;
-                let end = if late { End::TimedOut } else { End::Exited(exited(code)) };
+                let end = if late { ProcessEnd::TimedOut } else { ProcessEnd::Exited(exited(code)) };
                 Ok(ended(end, said, *memory == "1", took))
             }
             _ => Err(lost()),
@@ -76,12 +79,12 @@ fn exited(code: i32) -> ExitStatus {
 mod tests {
     use super::*;
 
-    fn read(answer: &str) -> Result<RunOutcome, Failure> {
-        let reply = Reply { answer: Some(answer.to_owned()), stderr: "Connection closed".to_owned() };
+    fn read(answer: &str) -> Result<RunOutcome, RemoteFailure> {
+        let reply = ScriptReply { answer: Some(answer.to_owned()), stderr: "Connection closed".to_owned() };
         RunOutcome::read(&reply, Duration::from_secs(2))
     }
 
-    fn end(answer: &str) -> (End, bool) {
+    fn end(answer: &str) -> (ProcessEnd, bool) {
         match read(answer) {
             Ok(RunOutcome::Ended { output, .. }) => (output.end, output.killed_for_memory),
             other => panic!("{other:?}"),
@@ -94,19 +97,19 @@ mod tests {
         let valid =
             |ran| matches!(ran, Ok(RunOutcome::Ended { output, took }) if output.stdout == "{}\n" && took == half);
         assert!(valid(read("{}\n\nperf4sight ended 0 50 0\n")));
-        assert_eq!(end("\nperf4sight ended 3 50 0\n").0, End::Exited(ExitStatus::from_raw(3 << 8)));
+        assert_eq!(end("\nperf4sight ended 3 50 0\n").0, ProcessEnd::Exited(ExitStatus::from_raw(3 << 8)));
         // 137 = 128 + SIGKILL: by the kernel, by another process, at the limit of 2 s.
-        assert_eq!(end("\nperf4sight ended 137 50 1\n"), (End::Exited(ExitStatus::from_raw(9)), true));
-        assert_eq!(end("\nperf4sight ended 137 50 0\n"), (End::Exited(ExitStatus::from_raw(9)), false));
-        assert_eq!(end("\nperf4sight ended 137 200 0\n").0, End::TimedOut);
+        assert_eq!(end("\nperf4sight ended 137 50 1\n"), (ProcessEnd::Exited(ExitStatus::from_raw(9)), true));
+        assert_eq!(end("\nperf4sight ended 137 50 0\n"), (ProcessEnd::Exited(ExitStatus::from_raw(9)), false));
+        assert_eq!(end("\nperf4sight ended 137 200 0\n").0, ProcessEnd::TimedOut);
         assert_eq!(read("\nperf4sight busy\n").unwrap(), RunOutcome::Busy);
-        assert_eq!(end(&"y\n".repeat(2 << 20)).0, End::Exited(ExitStatus::from_raw(0)));
+        assert_eq!(end(&"y\n".repeat(2 << 20)).0, ProcessEnd::Exited(ExitStatus::from_raw(0)));
     }
 
     #[test]
     fn without_it_the_board_is_gone() {
         for answer in ["", "{\"outcome\":", "\nperf4sight ended 1", "\nperf4sight ended a b c\n"] {
-            assert!(matches!(read(answer), Err(Failure::Lost(why)) if why == "Connection closed"), "{answer}");
+            assert!(matches!(read(answer), Err(RemoteFailure::Lost(why)) if why == "Connection closed"), "{answer}");
         }
     }
 }

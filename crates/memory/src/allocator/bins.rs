@@ -1,10 +1,10 @@
 //! Free pieces by size, so that the smallest sufficient one is found at once: bins of similar sizes, eight for every
 //! power of two (M. Masmano and others, TLSF, 2004), each in order, since best fit is exact here.
 
-use super::Block;
+use super::BlockId;
 
 /// A free piece: its size, where it starts, its number.
-pub(super) type Fit = (u64, u64, Block);
+pub(super) type FreePiece = (u64, u64, BlockId);
 
 /// Bins for every power of two, as bits of a size after its first one.
 const FINE: u32 = 3;
@@ -17,20 +17,20 @@ const WORD: usize = u64::BITS as usize;
 
 /// Free pieces of one pool.
 #[derive(Debug)]
-pub(super) struct Bins {
+pub(super) struct FreePieces {
     /// In each from the largest piece to the smallest, of equal ones from the highest address to the lowest.
-    bins: Vec<Vec<Fit>>,
+    bins: Vec<Vec<FreePiece>>,
     filled: [u64; BINS / WORD],
 }
 
-impl Bins {
+impl FreePieces {
     /// Nothing is free.
     pub fn new() -> Self {
-        Bins { bins: vec![Vec::new(); BINS], filled: [0; _] }
+        FreePieces { bins: vec![Vec::new(); BINS], filled: [0; _] }
     }
 
     /// Puts a piece where it is found.
-    pub fn insert(&mut self, fit: Fit) {
+    pub fn insert(&mut self, fit: FreePiece) {
         let bin = bin(fit.0);
         let fits = &mut self.bins[bin];
         fits.insert(position(fits, fit), fit);
@@ -38,14 +38,14 @@ impl Bins {
     }
 
     /// Removes an existing piece.
-    pub fn remove(&mut self, fit: Fit) {
+    pub fn remove(&mut self, fit: FreePiece) {
         let bin = bin(fit.0);
         let place = position(&self.bins[bin], fit);
         self.take(bin, place);
     }
 
     /// Takes out the smallest piece of at least this size, the lowest of equal ones.
-    pub fn best_fit(&mut self, size: u64) -> Option<Block> {
+    pub fn best_fit(&mut self, size: u64) -> Option<BlockId> {
         let own = bin(size);
         // Its own bin may hold smaller ones, too.
         if let Some(place) = self.bins[own].partition_point(|fit| fit.0 >= size).checked_sub(1) {
@@ -56,7 +56,7 @@ impl Bins {
     }
 
     /// Keeps the pieces for which `keep` is true.
-    pub fn retain(&mut self, mut keep: impl FnMut(&Fit) -> bool) {
+    pub fn retain(&mut self, mut keep: impl FnMut(&FreePiece) -> bool) {
         for (bin, fits) in self.bins.iter_mut().enumerate() {
             fits.retain(&mut keep);
             if fits.is_empty() {
@@ -65,7 +65,7 @@ impl Bins {
         }
     }
 
-    fn take(&mut self, bin: usize, place: usize) -> Block {
+    fn take(&mut self, bin: usize, place: usize) -> BlockId {
         let fits = &mut self.bins[bin];
         let (_, _, block) = fits.remove(place);
         if fits.is_empty() {
@@ -100,7 +100,7 @@ fn bin(size: u64) -> usize {
 }
 
 /// The index of a piece in its bin, or its place of insertion. Deep networks leave hundreds of equal size.
-fn position(fits: &[Fit], (size, start, _): Fit) -> usize {
+fn position(fits: &[FreePiece], (size, start, _): FreePiece) -> usize {
     // No short circuit: its branch would be unpredictable.
     fits.partition_point(|fit| (fit.0 > size) | ((fit.0 == size) & (fit.1 > start)))
 }
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn the_smallest_that_is_large_enough_is_found_whatever_else_lies_there() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-        let (mut bins, mut tree) = (Bins::new(), BTreeSet::new());
+        let (mut bins, mut tree) = (FreePieces::new(), BTreeSet::new());
         for block in 0..20_000 {
             // From a few bytes to terabytes, many of them equal.
             let size = (1u64 << random.random_range(0..42)) * random.random_range(1..12);

@@ -1,12 +1,12 @@
 //! PyTorch's caching allocator for accelerators: segments cut into blocks, best fit, neighbours merge
 //! (c10/cuda/CUDACachingAllocator.cpp, default settings).
 
-use super::bins::Bins;
-use super::{Allocate, Block, Counters};
+use super::bins::FreePieces;
+use super::{Allocate, AllocatorCounters, BlockId};
 use perf4sight_platform::CachingSizes;
 
 /// No block: the end of a segment, or a request for nothing.
-const NONE: Block = Block::MAX;
+const NONE: BlockId = BlockId::MAX;
 
 /// The two pools: a block never leaves the one its segment was taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,49 +17,49 @@ enum Pool {
 
 /// A stretch of a segment, in use or free.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct SegmentPiece {
     start: u64,
     size: u64,
-    before: Block,
-    after: Block,
+    before: BlockId,
+    after: BlockId,
     pool: Pool,
     free: bool,
 }
 
 /// The model: pieces by number, and per pool the free ones.
 #[derive(Debug)]
-pub(crate) struct Caching {
+pub(crate) struct CachingAllocator {
     sizes: CachingSizes,
-    pieces: Vec<Piece>,
+    pieces: Vec<SegmentPiece>,
     /// Numbers of pieces that are no more.
-    unused: Vec<Block>,
-    free: [Bins; 2],
+    unused: Vec<BlockId>,
+    free: [FreePieces; 2],
     /// The start of the next segment. Addresses only break ties between equal sizes; they grow as those of cudaMalloc
     /// do.
     next_segment: u64,
-    counters: Counters,
+    counters: AllocatorCounters,
 }
 
-impl Caching {
+impl CachingAllocator {
     /// The allocator with the sizes of a device.
     pub fn new(sizes: CachingSizes) -> Self {
-        Caching {
+        CachingAllocator {
             sizes,
             pieces: Vec::with_capacity(1024),
             unused: Vec::new(),
-            free: [Bins::new(), Bins::new()],
+            free: [FreePieces::new(), FreePieces::new()],
             next_segment: 0,
-            counters: Counters::default(),
+            counters: AllocatorCounters::default(),
         }
     }
 
     /// The smallest free piece that is large enough, the lowest of equal ones.
-    fn best_fit(&mut self, size: u64, pool: Pool) -> Option<Block> {
+    fn best_fit(&mut self, size: u64, pool: Pool) -> Option<BlockId> {
         self.free[pool as usize].best_fit(size)
     }
 
     /// A fresh segment as one piece (`get_allocation_size`).
-    fn segment(&mut self, size: u64, pool: Pool) -> Block {
+    fn segment(&mut self, size: u64, pool: Pool) -> BlockId {
         let CachingSizes { small_segment, large, medium_segment, large_round, .. } = self.sizes;
         let size = match pool {
             Pool::Small => small_segment,
@@ -69,11 +69,11 @@ impl Caching {
         self.counters.reserve(size);
         let start = self.next_segment;
         self.next_segment += size;
-        self.number(Piece { start, size, before: NONE, after: NONE, pool, free: false })
+        self.number(SegmentPiece { start, size, before: NONE, after: NONE, pool, free: false })
     }
 
     /// Splits off the unused rest of a piece, if that is large enough for a piece of its own (`should_split`).
-    fn split(&mut self, block: Block, size: u64) {
+    fn split(&mut self, block: BlockId, size: u64) {
         let piece = self.pieces[block as usize];
         let rest = piece.size - size;
         let worth = match piece.pool {
@@ -82,7 +82,8 @@ impl Caching {
         };
         if worth {
             let start = piece.start + size;
-            let other = Piece { start, size: rest, before: block, after: piece.after, pool: piece.pool, free: true };
+            let other =
+                SegmentPiece { start, size: rest, before: block, after: piece.after, pool: piece.pool, free: true };
             let other = self.number(other);
             if piece.after != NONE {
                 self.pieces[piece.after as usize].before = other;
@@ -94,8 +95,8 @@ impl Caching {
     }
 
     /// Merges the piece after `block` into it.
-    fn merge(&mut self, block: Block, behind: Block) {
-        let Piece { size, after, .. } = self.pieces[behind as usize];
+    fn merge(&mut self, block: BlockId, behind: BlockId) {
+        let SegmentPiece { size, after, .. } = self.pieces[behind as usize];
         let piece = &mut self.pieces[block as usize];
         piece.size += size;
         piece.after = after;
@@ -105,17 +106,17 @@ impl Caching {
         self.unused.push(behind);
     }
 
-    fn number(&mut self, piece: Piece) -> Block {
+    fn number(&mut self, piece: SegmentPiece) -> BlockId {
         if let Some(block) = self.unused.pop() {
             self.pieces[block as usize] = piece;
             return block;
         }
         self.pieces.push(piece);
-        self.pieces.len() as Block - 1
+        self.pieces.len() as BlockId - 1
     }
 
     /// Puts a free piece where best fit finds it.
-    fn offer(&mut self, block: Block) {
+    fn offer(&mut self, block: BlockId) {
         let piece = &mut self.pieces[block as usize];
         piece.free = true;
         let fit = (piece.size, piece.start, block);
@@ -123,7 +124,7 @@ impl Caching {
     }
 
     /// Takes a free piece out of the running; false for one that is in use or none.
-    fn withdraw(&mut self, block: Block) -> bool {
+    fn withdraw(&mut self, block: BlockId) -> bool {
         let Some(piece) = self.pieces.get(block as usize).filter(|piece| piece.free) else { return false };
         let fit = (piece.size, piece.start, block);
         self.free[piece.pool as usize].remove(fit);
@@ -131,8 +132,8 @@ impl Caching {
     }
 }
 
-impl Allocate for Caching {
-    fn allocate(&mut self, bytes: u64) -> Block {
+impl Allocate for CachingAllocator {
+    fn allocate(&mut self, bytes: u64) -> BlockId {
         if bytes == 0 {
             return NONE;
         }
@@ -147,11 +148,11 @@ impl Allocate for Caching {
         block
     }
 
-    fn free(&mut self, block: Block, _: u64) {
+    fn free(&mut self, block: BlockId, _: u64) {
         if block == NONE {
             return;
         }
-        let Piece { size, before, after, .. } = self.pieces[block as usize];
+        let SegmentPiece { size, before, after, .. } = self.pieces[block as usize];
         self.counters.allocated -= size;
         if self.withdraw(after) {
             self.merge(block, after);
@@ -166,7 +167,7 @@ impl Allocate for Caching {
     }
 
     fn empty_cache(&mut self) {
-        let Caching { pieces, unused, free, counters, .. } = self;
+        let CachingAllocator { pieces, unused, free, counters, .. } = self;
         for fits in free {
             fits.retain(|&(size, _, block)| {
                 let piece = pieces[block as usize];
@@ -181,7 +182,7 @@ impl Allocate for Caching {
         }
     }
 
-    fn counters(&mut self) -> &mut Counters {
+    fn counters(&mut self) -> &mut AllocatorCounters {
         &mut self.counters
     }
 }
@@ -193,9 +194,9 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn caching() -> Caching {
-        match Platform::named("tx2").unwrap().allocator {
-            Allocator::Caching(sizes) => Caching::new(sizes),
+    fn caching() -> CachingAllocator {
+        match Platform::for_name("tx2").unwrap().allocator {
+            Allocator::Caching(sizes) => CachingAllocator::new(sizes),
             Allocator::Direct => panic!("PyTorch caches on a TX2"),
         }
     }
@@ -210,7 +211,7 @@ mod tests {
             caching.allocate(bytes);
             assert_eq!(
                 *caching.counters(),
-                Counters { allocated, reserved, peak_allocated: allocated, peak_reserved: reserved }
+                AllocatorCounters { allocated, reserved, peak_allocated: allocated, peak_reserved: reserved }
             );
         }
     }

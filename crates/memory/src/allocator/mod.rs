@@ -4,20 +4,20 @@ mod bins;
 mod caching;
 mod rounded;
 
-pub(super) use caching::Caching;
-pub(super) use rounded::Rounded;
+pub(super) use caching::CachingAllocator;
+pub(super) use rounded::RoundingAllocator;
 
 use super::step::PlacedSegment;
 
 /// A block handed out, until it is freed.
-pub(super) type Block = u32;
+pub(super) type BlockId = u32;
 
 /// A model of an allocator.
 pub(super) trait Allocate {
-    fn allocate(&mut self, bytes: u64) -> Block;
+    fn allocate(&mut self, bytes: u64) -> BlockId;
 
     /// Frees a block that was allocated with that many bytes.
-    fn free(&mut self, block: Block, bytes: u64);
+    fn free(&mut self, block: BlockId, bytes: u64);
 
     /// Applies a whole segment at once by its summary; false where that is not known to give the same result as its
     /// single requests.
@@ -29,19 +29,19 @@ pub(super) trait Allocate {
     fn empty_cache(&mut self) {}
 
     /// The counters so far.
-    fn counters(&mut self) -> &mut Counters;
+    fn counters(&mut self) -> &mut AllocatorCounters;
 }
 
 /// Bytes in use and bytes taken from the system, now and at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Counters {
+pub(super) struct AllocatorCounters {
     pub allocated: u64,
     pub reserved: u64,
     pub peak_allocated: u64,
     pub peak_reserved: u64,
 }
 
-impl Counters {
+impl AllocatorCounters {
     /// Resets the peaks to the memory in use.
     pub fn reset_peaks(&mut self) {
         self.peak_allocated = self.allocated;

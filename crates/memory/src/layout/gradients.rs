@@ -4,13 +4,13 @@
 //! copy it first: the fold of a fully connected layer (`reshape` in `ViewBackward`), `contiguous` in a convolution's
 //! backward.
 
-use super::Layout;
-use perf4sight_network::{Binary, Nature, Network, Node, Op, Runs};
+use super::TensorLayout;
+use perf4sight_network::{BinaryFunction, Network, Node, Op, OperationNature, PytorchRun};
 use perf4sight_step::workload::Loss;
 
 /// For every node, the layout of the gradient of its result; none where it is not known.
-pub(crate) fn gradient_layouts(network: &Network, layouts: &[Layout], loss: Loss) -> Vec<Option<Layout>> {
-    let mut arriving: Vec<Option<Layout>> = vec![None; layouts.len()];
+pub(crate) fn gradient_layouts(network: &Network, layouts: &[TensorLayout], loss: Loss) -> Vec<Option<TensorLayout>> {
+    let mut arriving: Vec<Option<TensorLayout>> = vec![None; layouts.len()];
     let mut is_read = vec![false; layouts.len()];
     for output in network.outputs() {
         arriving[output.index()] = Some(of_loss(&layouts[output.index()], loss));
@@ -37,42 +37,52 @@ fn handed_on(
     network: &Network,
     node: &Node,
     index: usize,
-    (arrived, layouts): (Option<&Layout>, &[Layout]),
-) -> Option<Layout> {
+    (arrived, layouts): (Option<&TensorLayout>, &[TensorLayout]),
+) -> Option<TensorLayout> {
     let read = &layouts[node.inputs[index].index()];
-    let contiguous = || Layout::contiguous(read.sizes().to_vec());
-    let followed = || arrived.map(|arrived| arrived.followed(read.sizes().to_vec()));
+    let contiguous = || TensorLayout::contiguous(read.sizes().to_vec());
+    let followed = || arrived.map(|arrived| arrived.with_sizes(read.sizes().to_vec()));
     match network.facts(node).nature {
-        Nature::Movement => moved(node, read, arrived),
-        Nature::Linear(_) => (read.folds_behind().unwrap_or(0) == 0).then(contiguous),
-        Nature::Arithmetic(Binary::Add) => arrived.filter(|arrived| arrived.has(read.sizes())).cloned(),
-        Nature::Activation(_) | Nature::Dropout => followed(),
-        // A quotient of an expanded tensor (`mean_backward`).
-        Nature::Pooling(_) if averages_all(&node.op) => Some(contiguous()),
-        Nature::Convolution(_) | Nature::Pooling(_) | Nature::Normalisation => Some(dense(read)),
-        Nature::MatMul | Nature::Softmax => Some(contiguous()),
-        Nature::Input | Nature::Parameter | Nature::Embedding(_) | Nature::Attention | Nature::Choice => None,
-        // Samples of a convolution of images.
-        Nature::Volume(conv) if conv.window.moves_by_frames() && read.is_of_frames() => {
-            Some(Layout::of_frames(read.sizes().to_vec()))
+        OperationNature::Movement => movement_gradient(node, read, arrived),
+        OperationNature::Linear(_) => (read.folds_behind().unwrap_or(0) == 0).then(contiguous),
+        OperationNature::Arithmetic(BinaryFunction::Add) => {
+            arrived.filter(|arrived| arrived.has(read.sizes())).cloned()
         }
-        Nature::Volume(_) | Nature::Transposed(_) | Nature::Arithmetic(_) => None,
-        Nature::Recurrent(_) | Nature::Unknown(_) => None,
+        OperationNature::Activation(_) | OperationNature::Dropout => followed(),
+        // A quotient of an expanded tensor (`mean_backward`).
+        OperationNature::Pooling(_) if averages_all(&node.op) => Some(contiguous()),
+        OperationNature::Convolution(_) | OperationNature::Pooling(_) | OperationNature::Normalisation => {
+            Some(dense(read))
+        }
+        OperationNature::MatMul | OperationNature::Softmax => Some(contiguous()),
+        OperationNature::Input
+        | OperationNature::Parameter
+        | OperationNature::Embedding(_)
+        | OperationNature::Attention
+        | OperationNature::Choice => None,
+        // Samples of a convolution of images.
+        OperationNature::Volume(conv) if conv.window.moves_by_frames() && read.is_of_frames() => {
+            Some(TensorLayout::of_frames(read.sizes().to_vec()))
+        }
+        OperationNature::Volume(_) | OperationNature::Transposed(_) | OperationNature::Arithmetic(_) => None,
+        OperationNature::Recurrent(_) | OperationNature::Unknown(_) => None,
     }
 }
 
 /// The same for operations that only move elements.
-fn moved(node: &Node, read: &Layout, arrived: Option<&Layout>) -> Option<Layout> {
+fn movement_gradient(node: &Node, read: &TensorLayout, arrived: Option<&TensorLayout>) -> Option<TensorLayout> {
     let op = &node.op;
-    let contiguous = || Layout::contiguous(read.sizes().to_vec());
-    if node.runs == Runs::PixelShuffle && read.sizes().len() == 4 {
+    let contiguous = || TensorLayout::contiguous(read.sizes().to_vec());
+    if node.runs == PytorchRun::PixelShuffle && read.sizes().len() == 4 {
         // As the gradient that comes in (`pixel_unshuffle`).
-        let last = |arrived: &Layout| arrived.is_innermost(1).then(|| Layout::channels_last(read.sizes().to_vec()));
+        let last = |arrived: &TensorLayout| {
+            arrived.is_innermost(1).then(|| TensorLayout::channels_last(read.sizes().to_vec()))
+        };
         arrived.map(|arrived| last(arrived).unwrap_or_else(contiguous))
     } else if let Op::Transpose { order } = op {
-        arrived.map(|arrived| arrived.permuted(&inverse(order)))
+        arrived.map(|arrived| arrived.permute(&inverse(order)))
     } else if let Op::Flatten | Op::Reshape(_) = op {
-        arrived.map(|arrived| arrived.viewed(read.sizes()).unwrap_or_else(contiguous))
+        arrived.map(|arrived| arrived.view_as(read.sizes()).unwrap_or_else(contiguous))
     } else if let Op::Concat { .. } = op {
         arrived.map(|arrived| arrived.cut(read.sizes().to_vec(), 0, 1))
     } else {
@@ -84,9 +94,9 @@ fn moved(node: &Node, read: &Layout, arrived: Option<&Layout>) -> Option<Layout>
 
 /// The gradient of logarithms of probabilities is contiguous whatever they were computed from (`log_softmax_backward_cpu_out` of aten/src/ATen/native/SoftMax.cpp,
 /// and its meta function); that of squared differences has the layout of the result.
-fn of_loss(result: &Layout, loss: Loss) -> Layout {
+fn of_loss(result: &TensorLayout, loss: Loss) -> TensorLayout {
     match loss {
-        Loss::CrossEntropy => Layout::contiguous(result.sizes().to_vec()),
+        Loss::CrossEntropy => TensorLayout::contiguous(result.sizes().to_vec()),
         Loss::MeanSquaredError => dense(result),
     }
 }
@@ -96,9 +106,9 @@ fn averages_all(op: &Op) -> bool {
 }
 
 /// Without gaps, channels last where it is such an image.
-fn dense(layout: &Layout) -> Layout {
+fn dense(layout: &TensorLayout) -> TensorLayout {
     let sizes = layout.sizes().to_vec();
-    if layout.is_channels_last() { Layout::channels_last(sizes) } else { Layout::contiguous(sizes) }
+    if layout.is_channels_last() { TensorLayout::channels_last(sizes) } else { TensorLayout::contiguous(sizes) }
 }
 
 fn inverse(order: &[usize]) -> Vec<usize> {
@@ -112,7 +122,7 @@ mod tests {
     use super::*;
     use crate::layout::layouts;
     use perf4sight_network::{Activation, Conv, Linear, NetworkBuilder, NodeId, Shape, Window};
-    use perf4sight_step::workload::{Lists, Stage, Step};
+    use perf4sight_step::workload::{AutocastDevice, Stage, Step};
 
     /// PyTorch 2.15's profiler sees a convolution copy the part that it gets of a joined gradient, and none that it gets whole.
     #[test]
@@ -125,9 +135,9 @@ mod tests {
         let bent = builder.add("bent", Op::Activation(Activation::Relu), &[joined]).unwrap();
         let network = builder.finish(bent);
         let tracked = vec![true; network.nodes().len()];
-        let layouts = layouts(&network, Step::published(Stage::Training), &tracked, (Lists::Processor, 2));
+        let layouts = layouts(&network, Step::published(Stage::Training), &tracked, (AutocastDevice::Processor, 2));
         let arriving = gradient_layouts(&network, &layouts, Loss::CrossEntropy);
-        let is_whole = |id: NodeId| arriving[id.index()].as_ref().map(Layout::is_contiguous);
+        let is_whole = |id: NodeId| arriving[id.index()].as_ref().map(TensorLayout::is_contiguous);
         assert_eq!([joined, one, other].map(is_whole), [Some(true), Some(false), Some(false)]);
     }
 
@@ -139,17 +149,17 @@ mod tests {
         let tokens = builder.add("tokens", Op::Transpose { order: vec![1, 2, 0] }, &[image]).unwrap();
         let layer = builder.add("layer", Op::Linear(Linear { out_features: 8, bias: true }), &[tokens]).unwrap();
         let back = builder.add("back", Op::Transpose { order: vec![2, 0, 1] }, &[layer]).unwrap();
-        let sum = builder.add("sum", Op::Binary(Binary::Add), &[image, back]).unwrap();
+        let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[image, back]).unwrap();
         let network = builder.finish(sum);
         let tracked = vec![true; network.nodes().len()];
-        let layouts = layouts(&network, Step::published(Stage::Training), &tracked, (Lists::Processor, 2));
+        let layouts = layouts(&network, Step::published(Stage::Training), &tracked, (AutocastDevice::Processor, 2));
         let arriving = gradient_layouts(&network, &layouts, Loss::CrossEntropy);
-        let image = Layout::contiguous(vec![2, 8, 4, 4]);
+        let image = TensorLayout::contiguous(vec![2, 8, 4, 4]);
         // The gradient of the sum is passed on to the image and, permuted, to the layer: [2, 4, 4, 8] with strides
         // [128, 4, 1, 16].
         assert_eq!(arriving[sum.index()], Some(image.clone()));
         let turned = arriving[layer.index()].clone().unwrap();
-        assert_eq!(turned, image.permuted(&[1, 2, 0]));
+        assert_eq!(turned, image.permute(&[1, 2, 0]));
         assert!(!turned.folds_before(1));
         // The first that reaches the image is the sum's.
         assert_eq!(arriving[1], Some(image));

@@ -1,21 +1,26 @@
 //! The layout of every operation's result.
 
-use super::Layout;
-use perf4sight_network::{ChannelsLast, Embedding, Network, Node, NodeId, Op, Runs};
-use perf4sight_step::workload::{Lists, Step};
+use super::TensorLayout;
+use perf4sight_network::{ChannelsLast, Embedding, Network, Node, NodeId, Op, PytorchRun};
+use perf4sight_step::workload::{AutocastDevice, Step};
 
 /// For every node, the layout of its result by kernels of a kind for so many samples; `tracked` marks the nodes for which autograd computes
 /// a gradient.
-pub(crate) fn layouts(network: &Network, step: Step, tracked: &[bool], (kernels, batch): (Lists, u64)) -> Vec<Layout> {
-    let mut layouts: Vec<Layout> = Vec::with_capacity(network.nodes().len());
+pub(crate) fn layouts(
+    network: &Network,
+    step: Step,
+    tracked: &[bool],
+    (kernels, batch): (AutocastDevice, u64),
+) -> Vec<TensorLayout> {
+    let mut layouts: Vec<TensorLayout> = Vec::with_capacity(network.nodes().len());
     for node in network.nodes() {
         let dims = node.shape.dims().iter().map(|&dim| dim as u64);
         let sizes: Vec<u64> = std::iter::once(batch).chain(dims).collect();
-        let inputs: Vec<&Layout> = node.inputs.iter().map(|input| &layouts[input.index()]).collect();
+        let inputs: Vec<&TensorLayout> = node.inputs.iter().map(|input| &layouts[input.index()]).collect();
         let math = uses_math_kernel(network, node, (step, tracked), &inputs);
-        let is_shuffled = kernels == Lists::Processor && is_shuffled(network, node, &layouts);
+        let is_shuffled = kernels == AutocastDevice::Processor && is_shuffled(network, node, &layouts);
         let layout = match is_channels_last(network, node) || is_shuffled {
-            true => Layout::channels_last(sizes),
+            true => TensorLayout::channels_last(sizes),
             false => result(node, sizes, &inputs, (math, reads_row(network, node))),
         };
         layouts.push(layout);
@@ -32,10 +37,10 @@ fn is_channels_last(network: &Network, node: &Node) -> bool {
 }
 
 /// Whether it is what `pixel_shuffle` made of a channels-last image.
-fn is_shuffled(network: &Network, node: &Node, layouts: &[Layout]) -> bool {
+fn is_shuffled(network: &Network, node: &Node, layouts: &[TensorLayout]) -> bool {
     let before = |id: &NodeId| network.node(*id).inputs.first();
     let image = node.inputs.first().and_then(before).and_then(before);
-    let is_last = node.runs == Runs::PixelShuffle && node.shape.rank() == 3;
+    let is_last = node.runs == PytorchRun::PixelShuffle && node.shape.rank() == 3;
     is_last && image.is_some_and(|image| layouts[image.index()].is_channels_last())
 }
 
@@ -50,7 +55,7 @@ pub(crate) fn reads_row(network: &Network, node: &Node) -> bool {
 /// holds all scores, cannot compute the gradient of the mask, and checks whether the mask is trained even where no
 /// gradient is computed (`check_attn_mask_shape` of sdp_utils_cpp.cpp). It also requires adjacent features
 /// (`check_last_dim_stride_equals_1`), and those of a convolution's result are not adjacent.
-pub(crate) fn uses_math_kernel(network: &Network, node: &Node, at: (Step, &[bool]), read: &[&Layout]) -> bool {
+pub(crate) fn uses_math_kernel(network: &Network, node: &Node, at: (Step, &[bool]), read: &[&TensorLayout]) -> bool {
     if node.op != Op::Attention {
         return false;
     }
@@ -63,14 +68,14 @@ pub(crate) fn uses_math_kernel(network: &Network, node: &Node, at: (Step, &[bool
     node.inputs.get(3).copied().is_some_and(is_trained) || read.iter().take(3).any(|layout| !layout.ends_dense())
 }
 
-fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], (math, reads_row): (bool, bool)) -> Layout {
+fn result(node: &Node, sizes: Vec<u64>, inputs: &[&TensorLayout], (math, reads_row): (bool, bool)) -> TensorLayout {
     match &node.op {
         Op::Parameter(_) | Op::Embedding(Embedding { fixed: Some(_), .. }) => {
             let once = std::iter::once(1).chain(sizes[1..].iter().copied()).collect();
-            Layout::contiguous(once).expanded(sizes)
+            TensorLayout::contiguous(once).expand(sizes)
         }
-        Op::Conv(_) if reads_row => Layout::contiguous(sizes),
-        Op::Conv3d(conv) if conv.window.moves_by_frames() && inputs[0].is_of_frames() => Layout::of_frames(sizes),
+        Op::Conv(_) if reads_row => TensorLayout::contiguous(sizes),
+        Op::Conv3d(conv) if conv.window.moves_by_frames() && inputs[0].is_of_frames() => TensorLayout::of_frames(sizes),
         Op::Conv(_) | Op::ConvTranspose(_) | Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } => {
             image(sizes, inputs)
         }
@@ -80,41 +85,41 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], (math, reads_row): (
         Op::Activation(_) | Op::Cast(_) | Op::Binary(_) | Op::Where | Op::Dropout { .. } | Op::DropPath { .. } => {
             // An expanded operand does not decide the layout.
             let first = inputs.iter().find(|input| input.has(&sizes));
-            first.map_or_else(|| Layout::contiguous(sizes.clone()), |first| first.followed(sizes.clone()))
+            first.map_or_else(|| TensorLayout::contiguous(sizes.clone()), |first| first.with_sizes(sizes.clone()))
         }
         // In place, or in a clone.
-        Op::Unknown(unknown) if unknown.is_assignment() && inputs[0].has(&sizes) => inputs[0].followed(sizes),
+        Op::Unknown(unknown) if unknown.is_assignment() && inputs[0].has(&sizes) => inputs[0].with_sizes(sizes),
         Op::Flatten | Op::Reshape(_) => {
-            let view = seen(node, inputs[0], &sizes);
-            view.unwrap_or_else(|| Layout::contiguous(sizes))
+            let view = reshape_view(node, inputs[0], &sizes);
+            view.unwrap_or_else(|| TensorLayout::contiguous(sizes))
         }
-        Op::Transpose { order } => inputs[0].permuted(order),
-        Op::Contiguous { batch } => Layout::behind(sizes, *batch),
+        Op::Transpose { order } => inputs[0].permute(order),
+        Op::Contiguous { batch } => TensorLayout::with_batch_after(sizes, *batch),
         Op::Slice { axis, .. } => inputs[0].cut(sizes, axis + 1, 1),
         Op::Every { axis, step, .. } => inputs[0].cut(sizes, axis + 1, *step as u64),
-        Op::Expand(_) => inputs[0].expanded(sizes),
+        Op::Expand(_) => inputs[0].expand(sizes),
         // As the queries (`empty_like` in `_scaled_dot_product_flash_attention_for_cpu`).
-        Op::Attention if !math => inputs[0].followed(sizes),
-        Op::Linear(_) => Layout::behind(sizes, inputs[0].folds_behind().unwrap_or(0)),
-        Op::Attention | Op::MatMul | Op::LayerNorm { .. } | Op::Softmax { .. } => Layout::contiguous(sizes),
+        Op::Attention if !math => inputs[0].with_sizes(sizes),
+        Op::Linear(_) => TensorLayout::with_batch_after(sizes, inputs[0].folds_behind().unwrap_or(0)),
+        Op::Attention | Op::MatMul | Op::LayerNorm { .. } | Op::Softmax { .. } => TensorLayout::contiguous(sizes),
         Op::Conv3d(_) | Op::MaxPool3d(_) | Op::AvgPool3d { .. } | Op::ArgMax(_) | Op::TopK(_) | Op::Fold(_) => {
-            Layout::contiguous(sizes)
+            TensorLayout::contiguous(sizes)
         }
-        Op::CumSum { .. } | Op::GridSample(_) => Layout::contiguous(sizes),
-        Op::Input(_) | Op::Embedding(_) | Op::Pick(_) | Op::Reduce { .. } => Layout::contiguous(sizes),
-        Op::Recurrent(_) | Op::Unknown(_) => Layout::contiguous(sizes),
+        Op::CumSum { .. } | Op::GridSample(_) => TensorLayout::contiguous(sizes),
+        Op::Input(_) | Op::Embedding(_) | Op::Pick(_) | Op::Reduce { .. } => TensorLayout::contiguous(sizes),
+        Op::Recurrent(_) | Op::Unknown(_) => TensorLayout::contiguous(sizes),
     }
 }
 
 /// The view that a reshape makes of its input; none where it copies.
-pub(crate) fn seen(node: &Node, input: &Layout, sizes: &[u64]) -> Option<Layout> {
-    if node.runs == Runs::Joining { input.viewed_joining(sizes) } else { input.viewed(sizes) }
+pub(crate) fn reshape_view(node: &Node, input: &TensorLayout, sizes: &[u64]) -> Option<TensorLayout> {
+    if node.runs == PytorchRun::Joining { input.viewed_joining(sizes) } else { input.view_as(sizes) }
 }
 
 /// The result is a channels-last image where all inputs are.
-fn image(sizes: Vec<u64>, inputs: &[&Layout]) -> Layout {
+fn image(sizes: Vec<u64>, inputs: &[&TensorLayout]) -> TensorLayout {
     match inputs.iter().all(|input| input.is_channels_last()) && sizes.len() == 4 {
-        true => Layout::channels_last(sizes),
-        false => Layout::contiguous(sizes),
+        true => TensorLayout::channels_last(sizes),
+        false => TensorLayout::contiguous(sizes),
     }
 }

@@ -1,15 +1,15 @@
 //! Attention in one operation: the memory of PyTorch's two kernels for it on processors
 //! (aten/src/ATen/native/transformers/attention.cpp).
 
-use super::operation::Operation;
-use super::rule::Move::{Drop, InputGradient, Keep, Output, StepDone, Take};
-use super::rule::{Rule, Saved};
-use crate::amount::{Amount, product};
-use crate::layout::{Layout, uses_math_kernel};
-use perf4sight_network::{Auxiliary, Facts, Op};
-use perf4sight_step::workload::Number;
+use super::operation::StepOperation;
+use super::rule::RuleAction::{Drop, InputGradient, Keep, Output, StepDone, Take};
+use super::rule::{MemoryRule, SavedTensor};
+use crate::amount::{BatchBytes, product};
+use crate::layout::{TensorLayout, uses_math_kernel};
+use perf4sight_network::{AuxiliaryResult, Op, OperationFacts};
+use perf4sight_step::workload::NumberFormat;
 
-pub(super) fn rule(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+pub(super) fn rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let read = [0, 1, 2].map(|input| operation.layout(input));
     match uses_math_kernel(operation.network, operation.node, (operation.step, operation.tracked), &read) {
         true => math(rule, operation),
@@ -20,18 +20,24 @@ pub(super) fn rule(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 /// `_scaled_dot_product_flash_attention_for_cpu`: it saves its inputs, its result and a logarithm for every query. Its
 /// gradient is copied where its layout is not token by token within a sample (`grad_out.contiguous()` in
 /// FlashAttentionKernel.cpp).
-fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+fn flash(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let sums = match facts.auxiliary {
-        Some(Auxiliary::Sums(queries)) => Some(Keep(Amount::per_sample(product([Number::Fp32.bytes(), queries])))),
-        None
-        | Some(Auxiliary::Statistics(_) | Auxiliary::Indices | Auxiliary::Draw | Auxiliary::Mask | Auxiliary::States) => {
-            None
+        Some(AuxiliaryResult::Sums(queries)) => {
+            Some(Keep(BatchBytes::per_sample(product([NumberFormat::Fp32.bytes(), queries]))))
         }
+        None
+        | Some(
+            AuxiliaryResult::Statistics(_)
+            | AuxiliaryResult::Indices
+            | AuxiliaryResult::Draw
+            | AuxiliaryResult::Mask
+            | AuxiliaryResult::States,
+        ) => None,
     };
-    let read = (0..operation.node.inputs.len()).map(Saved::Input);
+    let read = (0..operation.node.inputs.len()).map(SavedTensor::Input);
     let [forward, backward] =
         blocks(operation).map(|blocks| blocks.into_iter().flat_map(|amount| [Take(amount), Drop(0)]));
-    let rule = rule.forward([Output]).forward(sums).forward(forward).saves(read.chain([Saved::Output]));
+    let rule = rule.forward([Output]).forward(sums).forward(forward).saves(read.chain([SavedTensor::Output]));
     let gradients = [0, 1, 2].map(InputGradient).into_iter().chain(backward);
     match comes_by_samples(operation) || !operation.within_kernels {
         true => rule.backward(gradients),
@@ -42,7 +48,7 @@ fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 /// The workspace of every thread of a processor, forward and backward: scores of a block of queries and one of keys,
 /// with their part of the result and of its sums (`buf` of `cpu_flash_attention` and `cpu_flash_attention_backward`,
 /// which define the block sizes).
-fn blocks(operation: Operation) -> [Option<Amount>; 2] {
+fn blocks(operation: StepOperation) -> [Option<BatchBytes>; 2] {
     let threads = operation.platform.threads().filter(|_| operation.within_kernels);
     let Some(threads) = threads else { return [None; 2] };
     let [query, key] = [0, 1].map(|input| operation.network.input_of(operation.node, input));
@@ -57,30 +63,30 @@ fn blocks(operation: Operation) -> [Option<Amount>; 2] {
     let scores = product([rows, columns]);
     // Products are of numbers as they are read.
     let [again, twice] = if operation.is_low() { [1, 2] } else { [0, 0] }.map(|times| times * operation.number());
-    let single = Number::Fp32.bytes();
+    let single = NumberFormat::Fp32.bytes();
     let forward = single * (scores + rows * (2 + features)) + again * scores;
     let backward = single * (2 * scores + rows) + twice * scores;
-    [forward, backward].map(|bytes| Some(Amount::once(threads.saturating_mul(bytes))))
+    [forward, backward].map(|bytes| Some(BatchBytes::constant(threads.saturating_mul(bytes))))
 }
 
 /// Whether the gradient of the result is ordered by samples, then tokens: its readers expect that order, and it has
 /// that layout or is copied to it. With one head any contiguous gradient is.
-fn comes_by_samples(operation: Operation) -> bool {
+fn comes_by_samples(operation: StepOperation) -> bool {
     if operation.result().sizes().get(1) == Some(&1) {
-        return operation.gradients[operation.id.index()].as_ref().is_none_or(Layout::is_contiguous);
+        return operation.gradients[operation.id.index()].as_ref().is_none_or(TensorLayout::is_contiguous);
     }
     let behind = operation.network.nodes()[operation.id.index() + 1..].iter();
     let mut readers = behind.filter(|node| node.inputs.contains(&operation.id));
     let tokens = [1, 0, 2];
     let result = operation.result();
     readers.all(|node| matches!(&node.op, Op::Transpose { order } if *order == tokens))
-        && (result.is_contiguous() || result.permuted(&tokens).is_contiguous())
+        && (result.is_contiguous() || result.permute(&tokens).is_contiguous())
 }
 
 /// `_scaled_dot_product_attention_math`: it saves copies of queries and keys with all heads in one row, copies of
 /// values where their layout differs from that, and the weights. The mask is added in place, fully masked rows are
 /// searched for (`_safe_softmax`), and the mask's gradient is that of the scores, or a sum of it.
-fn math(rule: Rule, operation: Operation) -> Rule {
+fn math(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let [query, key, value] = [0, 1, 2].map(|input| operation.input(input));
     let [scores, truths] = [operation.number(), 1].map(|bytes| scores(operation, bytes));
     let is_viewed = operation.layout(2).folds_before(2);
@@ -97,16 +103,16 @@ fn math(rule: Rule, operation: Operation) -> Rule {
         .forward([Take(scores), Keep(scores), Take(truths), Drop(0), Drop(0)])
         .forward((!is_viewed).then_some(Keep(value)))
         .forward([Output])
-        .saves(is_viewed.then_some(Saved::Input(2)))
+        .saves(is_viewed.then_some(SavedTensor::Input(2)))
         .backward([InputGradient(2), Take(scores), StepDone])
         .backward(of_scores)
 }
 
 /// So many bytes for every pair of query and key.
-fn scores(operation: Operation, bytes: u64) -> Amount {
+fn scores(operation: StepOperation, bytes: u64) -> BatchBytes {
     let [query, key] = [0, 1].map(|input| operation.network.input_of(operation.node, input));
     let sides = [query.channels(), query.image()[0], key.image()[0]].map(|side| side as u64);
-    Amount::per_sample(product([bytes].into_iter().chain(sides)))
+    BatchBytes::per_sample(product([bytes].into_iter().chain(sides)))
 }
 
 #[cfg(test)]
@@ -132,7 +138,7 @@ mod tests {
         let last = builder.add("last", layer(16), &[joined])?;
         let network = builder.finish(last);
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        let peak = Simulation::new(&network, step, &Platform::named("cpu")?).peak(8).allocated.0;
+        let peak = Simulation::new(&network, step, &Platform::for_name("cpu")?).peak(8).allocated.0;
         assert!(peak.abs_diff(1_823_896) < 1000, "{peak}");
         Ok(())
     }

@@ -9,9 +9,8 @@ use crate::amount::product;
 /// Rows of a result from which on threads share them too (`min_oh_reduce`).
 pub(super) const ROWS: u64 = 9;
 
-/// The work on the gradient of filters.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Work {
+pub(super) struct FilterGradientWork {
     pub threads: u64,
     /// Parts of all images and of all results that threads may take: samples, or their rows.
     pub parts: [u64; 2],
@@ -35,14 +34,14 @@ pub(super) struct Work {
 
 /// How many threads share the samples, and how many compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Division {
+pub(super) struct ThreadDivision {
     pub sharing: u64,
     pub threads: u64,
 }
 
-impl Work {
+impl FilterGradientWork {
     /// The division that reads and writes least.
-    pub fn divided(&self) -> Division {
+    pub fn best_division(&self) -> ThreadDivision {
         let mut best = [1; 3];
         let mut least = self.cost(best);
         for division in self.divisions() {
@@ -52,17 +51,17 @@ impl Work {
             }
         }
         if self.is_evened {
-            best = self.evened(best, least);
+            best = self.even_out(best, least);
         }
         let [mut sharing, inputs, outputs] = best;
         if sharing > self.threads / 2 && sharing < self.threads {
             sharing = self.round_up_to.min(self.threads);
         }
-        Division { sharing, threads: sharing * inputs * outputs }
+        ThreadDivision { sharing, threads: sharing * inputs * outputs }
     }
 
     /// The division with the least work of a thread: of those that cost up to a tenth more than the `least`, or with three quarters of the work at most.
-    fn evened(&self, mut best: [u64; 3], least: u64) -> [u64; 3] {
+    fn even_out(&self, mut best: [u64; 3], least: u64) -> [u64; 3] {
         let mut jobs = self.jobs(best);
         for division in self.divisions() {
             let found = self.jobs(division);
@@ -99,9 +98,9 @@ impl Work {
     }
 }
 
-impl Division {
+impl ThreadDivision {
     /// One thread computes.
-    pub const NONE: Division = Division { sharing: 1, threads: 1 };
+    pub const NONE: ThreadDivision = ThreadDivision { sharing: 1, threads: 1 };
 }
 
 /// Groups of threads that share the samples of their jobs, and the sums that they hold beyond the gradient itself: one for each job and thread but the first.

@@ -1,27 +1,27 @@
 //! What the code around an operation keeps: tensors from which its weight is computed, results in a list.
 
-use super::operation::Operation;
-use super::rule::Move::{Drop, Keep, StepDone, Take};
-use super::rule::{Rule, Saved, borrowing};
-use crate::amount::Amount;
-use perf4sight_network::{Computing, Keeping, Op};
+use super::operation::StepOperation;
+use super::rule::RuleAction::{Drop, Keep, StepDone, Take};
+use super::rule::{MemoryRule, SavedTensor, borrowing};
+use crate::amount::BatchBytes;
+use perf4sight_network::{ComputedWeight, KeptReading, Op};
 
 /// Tensors of the size of a quotient that are there when the gradient of its divisor is made: `-grad * ((self / other) / other)`.
 const QUOTIENT: usize = 4;
 
 /// A weight that is computed from parameters, with the tensors made on the way: autograd keeps them until their backward, which
 /// begins with a gradient of the weight, when the layer's own is done.
-pub(super) fn computing_weights(rule: Rule, operation: Operation) -> Rule {
-    let Some(Computing { tensors, divides }) = operation.node.computing else { return rule };
+pub(super) fn computing_weights(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+    let Some(ComputedWeight { tensors, divides }) = operation.node.computing else { return rule };
     let elements = operation.network.facts(operation.node).weights.first().map_or(0, |one| one.dims.elements());
-    let weight = Amount::once(operation.step.weight().saturating_mul(elements));
+    let weight = BatchBytes::constant(operation.step.weight().saturating_mul(elements));
     if !operation.step.trains() {
-        return Rule { forward: borrowing(rule.forward, weight), ..rule };
+        return MemoryRule { forward: borrowing(rule.forward, weight), ..rule };
     }
     let made = (0..tensors).map(|_| Keep(weight));
-    let gone = 1 + rule.saves.iter().filter(|saved| matches!(saved, Saved::Input(_))).count();
-    let rule = Rule { forward: made.chain(rule.forward).collect(), ..rule };
-    if !operation.learns(0) {
+    let gone = 1 + rule.saves.iter().filter(|saved| matches!(saved, SavedTensor::Input(_))).count();
+    let rule = MemoryRule { forward: made.chain(rule.forward).collect(), ..rule };
+    if !operation.trains(0) {
         return rule;
     }
     let quotient = if divides { QUOTIENT } else { 0 };
@@ -32,10 +32,10 @@ pub(super) fn computing_weights(rule: Rule, operation: Operation) -> Rule {
 }
 
 /// Results that are joined come from a list, which the program may hold in a variable.
-pub(super) fn in_a_list(rule: Rule, operation: Operation) -> Rule {
-    let joins = matches!(operation.node.op, Op::Concat { .. }) && operation.network.keeping() == Keeping::Most;
+pub(super) fn in_a_list(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+    let joins = matches!(operation.node.op, Op::Concat { .. }) && operation.network.keeping() == KeptReading::Most;
     let inputs = if joins && operation.step.trains() { operation.node.inputs.len() } else { 0 };
-    rule.saves((0..inputs).map(Saved::Input))
+    rule.saves((0..inputs).map(SavedTensor::Input))
 }
 
 #[cfg(test)]
@@ -43,8 +43,8 @@ mod tests {
     use crate::Simulation;
     use perf4sight_base::error::Result;
     use perf4sight_network::{
-        Activation, Binary, Cell, Computing, Conv, Interpolation, Keeping, Linear, Network, NetworkBuilder, NodeId, Op,
-        Recurrent, Runs, Shape, Window,
+        Activation, BinaryFunction, ComputedWeight, Conv, Interpolation, KeptReading, Linear, Network, NetworkBuilder,
+        NodeId, Op, PytorchRun, Recurrent, RecurrentKind, Shape, Window,
     };
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
@@ -54,7 +54,7 @@ mod tests {
     fn peak(network: &Network, stage: Stage) -> u64 {
         let step =
             Step { optimizer: Optimizer::SgdWithoutMomentum, zero_grad: ZeroGrad::Free, ..Step::published(stage) };
-        Simulation::new(network, step, &Platform::named("cpu").unwrap()).peak(SAMPLES).allocated.0
+        Simulation::new(network, step, &Platform::for_name("cpu").unwrap()).peak(SAMPLES).allocated.0
     }
 
     fn layer(builder: &mut NetworkBuilder, name: &str, width: usize, of: NodeId) -> Result<NodeId> {
@@ -65,7 +65,7 @@ mod tests {
     /// gradient before that of w (tools/autograd/derivatives.yaml, linear and div).
     #[test]
     fn a_computed_weight_is_there_until_its_backward() -> Result<()> {
-        let network = |computing: Option<Computing>| -> Result<Network> {
+        let network = |computing: Option<ComputedWeight>| -> Result<Network> {
             let mut builder = NetworkBuilder::new("normalised", Shape::new([256]));
             let input = builder.input();
             let first = layer(&mut builder, "first", 256, input)?;
@@ -74,7 +74,7 @@ mod tests {
             let last = layer(&mut builder, "last", 4096, bent)?;
             Ok(builder.finish(last))
         };
-        let (plain, computed) = (network(None)?, network(Some(Computing { tensors: 1, divides: true }))?);
+        let (plain, computed) = (network(None)?, network(Some(ComputedWeight { tensors: 1, divides: true }))?);
         // The peak is where the last layer's gradients are made: the weight is still there, its gradient not yet.
         assert_eq!(peak(&computed, Stage::Training) - peak(&plain, Stage::Training), 4 * 256 * 256);
         // Forward alone, the largest results are made when the weight is gone.
@@ -97,7 +97,7 @@ mod tests {
         let flat = builder.add("flat", Op::Flatten, &[joined])?;
         let last = layer(&mut builder, "last", 10, flat)?;
         let network = builder.finish(last);
-        let most = network.clone().as_keeping(Keeping::Most);
+        let most = network.clone().as_keeping(KeptReading::Most);
         let maps = 3 * 4 * SAMPLES * 8 * 32 * 32;
         assert_eq!(peak(&most, Stage::Training) - peak(&network, Stage::Training), maps);
         Ok(())
@@ -115,13 +115,13 @@ mod tests {
         let (tanh, sigmoid) = (bend("tanh", Activation::Tanh, x)?, bend("sigmoid", Activation::Sigmoid, x)?);
         let negative = bend("negative", Activation::Neg, x)?;
         let exp = bend("exp", Activation::Exp, negative)?;
-        let product = builder.add("product", Op::Binary(Binary::Mul), &[tanh, sigmoid])?;
-        let sum = builder.add("sum", Op::Binary(Binary::Add), &[product, exp])?;
-        builder.set_runs_from(first, Runs::InFunction);
+        let product = builder.add("product", Op::Binary(BinaryFunction::Mul), &[tanh, sigmoid])?;
+        let sum = builder.add("sum", Op::Binary(BinaryFunction::Add), &[product, exp])?;
+        builder.set_runs_from(first, PytorchRun::InFunction);
         let last = layer(&mut builder, "last", 8, sum)?;
         let network = builder.finish(last);
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        let peak = Simulation::new(&network, step, &Platform::named("cpu")?).peak(256).allocated.0;
+        let peak = Simulation::new(&network, step, &Platform::for_name("cpu")?).peak(256).allocated.0;
         assert!(peak.abs_diff(328_560) < 3_300, "{peak}");
         Ok(())
     }
@@ -130,12 +130,18 @@ mod tests {
     #[test]
     fn recurrent_layers_keep_a_quarter_more_or_less() -> Result<()> {
         let mut builder = NetworkBuilder::new("words", Shape::new([20, 24]));
-        let layer =
-            Recurrent { cell: Cell::Gru, hidden: 32, both_ways: false, bias: true, last: false, batch_first: true };
+        let layer = Recurrent {
+            cell: RecurrentKind::Gru,
+            hidden: 32,
+            both_ways: false,
+            bias: true,
+            last: false,
+            batch_first: true,
+        };
         let states = builder.add("states", Op::Recurrent(layer), &[builder.input()])?;
         let network = builder.finish(states);
         let peak = |keeping| peak(&network.clone().as_keeping(keeping), Stage::Training);
-        let [least, likely, most] = [Keeping::Least, Keeping::Likely, Keeping::Most].map(peak);
+        let [least, likely, most] = [KeptReading::Least, KeptReading::Likely, KeptReading::Most].map(peak);
         let quarter = 7 * 4 * SAMPLES * 20 * 32 / 4;
         assert!(likely - least >= quarter && most - likely >= quarter, "{least} {likely} {most}");
         Ok(())

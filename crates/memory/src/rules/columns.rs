@@ -5,10 +5,10 @@
 //! on small images (`init_conf` of src/cpu/x64/jit_avx512_common_conv_kernel.cpp). What jit_gemm_convolution borrows instead was read off
 //! PyTorch 2.11 with its profiler: images of 4 to 65 pixels, 32 to 2,048 channels, dilations up to 36, one and two threads.
 
-use super::blocked::{Blocked, pixels};
-use super::rule::Move;
-use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
-use crate::amount::{Amount, product};
+use super::blocked::{BlockedConvolution, pixels};
+use super::rule::RuleAction;
+use super::rule::RuleAction::{Drop, InputGradient, Output, Take, WeightGradient};
+use crate::amount::{BatchBytes, product};
 use perf4sight_network::{Conv, Shape};
 
 /// Registers that a kernel has for pixels, where it holds one block of channels.
@@ -55,7 +55,7 @@ const FORWARD_OF_GROUP: u64 = 800_000;
 
 /// How a convolution moves along a row: the properties by which oneDNN chooses a kernel.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reach {
+pub(super) struct RowMovement {
     kernel: usize,
     stride: usize,
     dilation: usize,
@@ -70,11 +70,11 @@ pub(super) struct Reach {
     channels: [usize; 2],
 }
 
-impl Reach {
-    pub fn of(conv: &Conv, input: &Shape, result: &Shape) -> Self {
+impl RowMovement {
+    pub fn new(conv: &Conv, input: &Shape, result: &Shape) -> Self {
         let window = &conv.window;
         let extent = [0, 1].map(|axis| (window.kernel[axis] - 1) * window.dilation[axis] + 1);
-        Reach {
+        RowMovement {
             kernel: window.kernel[1],
             stride: window.stride[1],
             dilation: window.dilation[0].max(window.dilation[1]),
@@ -124,7 +124,7 @@ impl Reach {
         if self.kernel > 3 || narrow && !many {
             return self.width.min(REGISTERS);
         }
-        self.width.min(shared(outputs, 5))
+        self.width.min(pixels_in_registers(outputs, 5))
     }
 
     /// Pixels of a step of the input's gradient, where a block of filters fits into the first cache.
@@ -132,7 +132,7 @@ impl Reach {
         let ([inputs, _], width) = (self.channels, self.image[1]);
         let few = self.kernel < 5 && (width <= 5 || (9..=13).contains(&width));
         if self.stride == 1 && (few || self.kernel == 5 && width < 8) {
-            return width.min(shared(inputs, 4));
+            return width.min(pixels_in_registers(inputs, 4));
         }
         let pairs = self.kernel < 3 || self.kernel == 3 && self.width <= 8;
         if pairs && self.stride == 1 && blocks(inputs).is_multiple_of(2) {
@@ -148,7 +148,7 @@ fn blocks(channels: usize) -> usize {
 }
 
 /// Pixels that fit into the registers next to the largest number of blocks of channels that divides all blocks.
-fn shared(channels: usize, most: usize) -> usize {
+fn pixels_in_registers(channels: usize, most: usize) -> usize {
     let together = (1..=most).rev().find(|&together| blocks(channels).is_multiple_of(together));
     ALL / (together.unwrap_or(1) + 1)
 }
@@ -158,37 +158,37 @@ fn plane(image: &Shape) -> u64 {
     image.dims().iter().rev().take(2).map(|&side| side as u64).product()
 }
 
-impl Blocked<'_> {
+impl BlockedConvolution<'_> {
     /// The result, from columns cut into blocks, of which a thread computes one at a time.
-    pub fn forward_by_columns(&self) -> Vec<Move> {
+    pub fn forward_by_columns(&self) -> Vec<RuleAction> {
         let most = if self.kernel.groups > 1 { FORWARD_OF_GROUP } else { FORWARD };
         let all = product([self.operation.samples, self.kernel.groups as u64, pixels(self.images[1])]);
         let share = product([self.columns_of_pixel(), all.div_ceil(self.threads)]);
-        let columns = Amount::once(self.columns().min(most).min(share)).times(self.threads);
+        let columns = BatchBytes::constant(self.columns().min(most).min(share)).times(self.threads);
         let result = Take(self.unless_kept(self.tensor(1)));
         vec![Take(columns), result, Drop(1), Output, Drop(0)]
     }
 
     /// The gradient of the input, from columns of one image for every thread that takes one.
-    pub fn input_gradient_by_columns(&self) -> Vec<Move> {
+    pub fn input_gradient_by_columns(&self) -> Vec<RuleAction> {
         let source = Take(self.unless_kept(self.tensor(0)));
         let threads = if self.shares_input_gradient() { self.threads } else { 1 };
-        let columns = Amount::once(self.columns_within(threads, 0, INPUT_SHARE)).times(threads);
+        let columns = BatchBytes::constant(self.columns_within(threads, 0, INPUT_SHARE)).times(threads);
         vec![source, Take(columns), Drop(0), InputGradient(0), Drop(0)]
     }
 
     /// The gradient of the filters: each thread that takes samples holds the columns of one, and four times the filters.
-    pub fn weight_gradient_by_columns(&self) -> Vec<Move> {
+    pub fn weight_gradient_by_columns(&self) -> Vec<RuleAction> {
         let [filters, held] = [self.unless_kept(self.plain_filters()), self.held_by_columns(0)].map(Take);
         vec![filters, held, Drop(0), WeightGradient(0), Drop(0)]
     }
 
     /// What threads hold for the gradient of the filters, with an `image` of so many bytes each.
-    pub fn held_by_columns(&self, image: u64) -> Amount {
+    pub fn held_by_columns(&self, image: u64) -> BatchBytes {
         let held = 4 * self.plain_filters().bytes(1);
         let threads = if self.shares_weight_gradient() { self.threads } else { 1 };
         let columns = self.columns_within(threads, held, FILTER_SHARE);
-        Amount::once(product([threads, held.saturating_add(columns).saturating_add(image)]))
+        BatchBytes::constant(product([threads, held.saturating_add(columns).saturating_add(image)]))
     }
 
     /// Whether the library has no weight gradient of its own for a volume: for planes of too wide kernels, and for few channels, which do not fill a block.
@@ -206,7 +206,8 @@ impl Blocked<'_> {
     /// Whether threads take samples and groups of their own.
     fn shares_input_gradient(&self) -> bool {
         let [read, made] = self.images.map(plane);
-        let [seen, written] = [self.seen(), self.kernel.out_channels as u64].map(|all| all / self.kernel.groups as u64);
+        let [seen, written] =
+            [self.input_channels(), self.kernel.out_channels as u64].map(|all| all / self.kernel.groups as u64);
         let few = made / self.threads < SHARED_INPUT || self.kernel.area() < WIDE_KERNEL;
         let part = |jobs: u64| jobs as f64 / jobs.next_multiple_of(self.threads) as f64;
         let apart = part(product([self.operation.samples, self.kernel.groups as u64]));
@@ -217,7 +218,7 @@ impl Blocked<'_> {
 
     fn shares_weight_gradient(&self) -> bool {
         let filters = self.plain_filters().bytes(1);
-        let seen = self.seen() / self.kernel.groups as u64;
+        let seen = self.input_channels() / self.kernel.groups as u64;
         let least = product([self.operation.number(), seen, self.kernel.area(), VECTOR]);
         let held = product([self.threads, (4 * filters).saturating_add(least)]);
         held < self.scratchpad_limit() && plane(self.images[1]) / self.threads < SHARED && self.is_shared()
@@ -256,21 +257,22 @@ impl Blocked<'_> {
     }
 
     fn columns_of_pixel(&self) -> u64 {
-        product([self.operation.number(), self.seen() / self.kernel.groups as u64, self.kernel.area()])
+        product([self.operation.number(), self.input_channels() / self.kernel.groups as u64, self.kernel.area()])
     }
 
     /// Filters in PyTorch's layout.
-    pub fn plain_filters(&self) -> Amount {
-        let elements = [self.seen() / self.kernel.groups as u64, self.kernel.out_channels as u64, self.kernel.area()];
-        Amount::once(product([self.operation.number()].into_iter().chain(elements)))
+    pub fn plain_filters(&self) -> BatchBytes {
+        let elements =
+            [self.input_channels() / self.kernel.groups as u64, self.kernel.out_channels as u64, self.kernel.area()];
+        BatchBytes::constant(product([self.operation.number()].into_iter().chain(elements)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Role, Simulation};
-    use perf4sight_network::{NetworkBuilder, Op, Volume, Window};
+    use crate::{Simulation, TensorRole};
+    use perf4sight_network::{NetworkBuilder, Op, VolumeWindow, Window};
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Stage, Step};
 
@@ -280,7 +282,7 @@ mod tests {
         let window = Window { dilation: [dilation; 2], ..Window::square(kernel, 1, padding) };
         let conv = Conv { out_channels: channels[1], window, groups: 1, bias: false };
         let [input, result] = channels.map(|channels| Shape::new([channels, image, image]));
-        let reach = Reach::of(&conv, &input, &result);
+        let reach = RowMovement::new(&conv, &input, &result);
         [reach.runs_forward(), reach.runs_input_gradient(), reach.runs_weight_gradient(false)].map(|runs| !runs)
     }
 
@@ -290,7 +292,7 @@ mod tests {
         for (kernel, jit) in [(14, [true, true]), (15, [true, false]), (24, [true, false]), (25, [false, false])] {
             let window = Window { stride: [kernel; 2], ..Window::square(kernel, 1, 0) };
             let conv = Conv { out_channels: 32, window, groups: 1, bias: false };
-            let reach = Reach::of(&conv, &Shape::new([3, 96, 96]), &Shape::new([32, 96 / kernel, 96 / kernel]));
+            let reach = RowMovement::new(&conv, &Shape::new([3, 96, 96]), &Shape::new([32, 96 / kernel, 96 / kernel]));
             assert_eq!([true, false].map(|plain| reach.runs_weight_gradient(plain)), jit, "{kernel}");
         }
     }
@@ -301,13 +303,13 @@ mod tests {
     fn wide_kernels_of_volumes_hold_columns_of_a_plane_for_every_thread() {
         for (kernel, expected) in [([2, 16, 16], 393_216 + 3_342_336), ([1, 16, 16], 196_608 + 1_671_168)] {
             let mut builder = NetworkBuilder::new("patches", Shape::new([3, 4, 64, 64]));
-            let window = Volume { kernel, stride: kernel, padding: [0; 3], dilation: [1; 3], ceil: false };
+            let window = VolumeWindow { kernel, stride: kernel, padding: [0; 3], dilation: [1; 3], ceil: false };
             let conv = Op::Conv3d(Conv { out_channels: 64, window, groups: 1, bias: true });
             let conv = builder.add("conv", conv, &[builder.input()]).unwrap();
             let network = builder.finish(conv);
-            let platform = Platform::named("cpu").unwrap();
+            let platform = Platform::for_name("cpu").unwrap();
             let simulation = Simulation::new(&network, Step::published(Stage::Training), &platform);
-            let borrowed = simulation.alive(2).bytes(Role::Workspace);
+            let borrowed = simulation.alive(2).bytes(TensorRole::Workspace);
             assert_eq!(borrowed.0, expected, "{kernel:?}");
         }
     }

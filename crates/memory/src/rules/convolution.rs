@@ -1,19 +1,23 @@
 //! Convolutions: by the library that runs them, and cuDNN's workspace for each of the three passes.
 
-use super::blocked::{Blocked, Kernel};
-use super::operation::Operation;
-use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
-use super::rule::{Rule, Saved};
-use crate::amount::{Amount, product};
-use perf4sight_network::{Conv, Shape, Volume};
-use perf4sight_platform::{Kept, Pass, Workspace};
+use super::blocked::{BlockedConvolution, ConvolutionParameters};
+use super::operation::StepOperation;
+use super::rule::RuleAction::{Drop, InputGradient, Output, Take, WeightGradient};
+use super::rule::{MemoryRule, SavedTensor};
+use crate::amount::{BatchBytes, product};
+use perf4sight_network::{Conv, Shape, VolumeWindow};
+use perf4sight_platform::{ConvolutionPass, ConvolutionWorkspace, NativeConvolutions};
 
 /// The rule of a convolution, with its weights already set.
-pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
-    let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
+pub(super) fn rule(rule: MemoryRule, operation: StepOperation, conv: &Conv) -> MemoryRule {
+    let rule = rule.saves([SavedTensor::Input(0), SavedTensor::Cast(0)]);
     let images = [operation.network.input_of(operation.node, 0), &operation.node.shape];
-    let rule = match blocked(operation, images, Kernel::of_images(operation.asked(conv), images, conv)) {
-        Some(blocked) if blocked.takes_columns() => own(rule, operation, conv),
+    let rule = match blocked(
+        operation,
+        images,
+        ConvolutionParameters::of_images(operation.convolution_query(conv), images, conv),
+    ) {
+        Some(blocked) if blocked.takes_columns() => native_kernel(rule, operation, conv),
         Some(blocked) if operation.runs_channels_last() => {
             rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
         }
@@ -32,31 +36,31 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
 
 /// PyTorch's own kernel, for single small images: through columns, a matrix of every window of the image, forward and for the gradient of the weight
 /// (aten/src/ATen/native/ConvolutionMM2d.cpp).
-fn own(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
+fn native_kernel(rule: MemoryRule, operation: StepOperation, conv: &Conv) -> MemoryRule {
     let [height, width] = operation.node.shape.image();
     let elements = [height, width, conv.window.kernel[0], conv.window.kernel[1]].map(|size| size as u64);
     let read = operation.network.input_of(operation.node, 0).channels() as u64;
-    let columns = Amount::per_sample(product(elements.into_iter().chain([read, operation.number()])));
-    let input = operation.tracked(0).then_some(InputGradient(0));
-    let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.learns(1));
-    let weight = operation.learns(0).then_some([WeightGradient(0), Take(columns), Drop(0)]);
+    let columns = BatchBytes::per_sample(product(elements.into_iter().chain([read, operation.number()])));
+    let input = operation.requires_gradient(0).then_some(InputGradient(0));
+    let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.trains(1));
+    let weight = operation.trains(0).then_some([WeightGradient(0), Take(columns), Drop(0)]);
     let rule = rule.forward([Output, Take(columns), Drop(0)]);
     rule.backward(input).backward(bias).backward(weight.into_iter().flatten())
 }
 
 /// The rule of a 3-D convolution; cuDNN's workspace for one is not known.
-pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) -> Rule {
-    let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
+pub(super) fn of_volumes(rule: MemoryRule, operation: StepOperation, conv: &Conv<VolumeWindow>) -> MemoryRule {
+    let rule = rule.saves([SavedTensor::Input(0), SavedTensor::Cast(0)]);
     let images = [operation.network.input_of(operation.node, 0), &operation.node.shape];
-    let rule = match blocked(operation, images, Kernel::of_volumes(images[0], conv)) {
+    let rule = match blocked(operation, images, ConvolutionParameters::of_volumes(images[0], conv)) {
         Some(blocked) if blocked.is_computed_alone() => own_of_volumes(rule, operation, conv),
         Some(blocked) if operation.runs_channels_last() => {
             rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
         }
         Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
         None => {
-            let input = operation.tracked(0).then_some(InputGradient(0));
-            rule.forward([Output]).backward(input).backward(operation.learned(1 + usize::from(conv.bias)))
+            let input = operation.requires_gradient(0).then_some(InputGradient(0));
+            rule.forward([Output]).backward(input).backward(operation.weight_gradients(1 + usize::from(conv.bias)))
         }
     };
     // Frames that follow each other in memory are the samples of a convolution of images.
@@ -67,51 +71,57 @@ pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) 
 }
 
 /// PyTorch's own kernel, for single small volumes: through columns, forward and for each gradient (aten/src/ATen/native/ConvolutionMM3d.cpp).
-fn own_of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) -> Rule {
+fn own_of_volumes(rule: MemoryRule, operation: StepOperation, conv: &Conv<VolumeWindow>) -> MemoryRule {
     let window = conv.window.kernel.map(|side| side as u64);
     let read = operation.network.input_of(operation.node, 0).channels() as u64;
     let pixels = operation.node.shape.elements() / (operation.node.shape.channels() as u64).max(1);
-    let columns = Amount::per_sample(product(window.into_iter().chain([read, pixels, operation.number()])));
+    let columns = BatchBytes::per_sample(product(window.into_iter().chain([read, pixels, operation.number()])));
     let borrowed = [Take(columns), Drop(0)];
     // Single pixels are their own columns, but not those of a gradient.
     let of_image = borrowed.into_iter().filter(|_| window.iter().product::<u64>() > 1);
-    let input = operation.tracked(0).then_some([InputGradient(0)].into_iter().chain(borrowed));
-    let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.learns(1));
-    let weight = operation.learns(0).then_some([WeightGradient(0)].into_iter().chain(of_image.clone()));
+    let input = operation.requires_gradient(0).then_some([InputGradient(0)].into_iter().chain(borrowed));
+    let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.trains(1));
+    let weight = operation.trains(0).then_some([WeightGradient(0)].into_iter().chain(of_image.clone()));
     let rule = rule.forward(of_image).forward([Output]).backward(input.into_iter().flatten());
     rule.backward(bias).backward(weight.into_iter().flatten())
 }
 
 /// The library whose layouts need copies, where the platform has it.
-pub(super) fn blocked<'a>(operation: Operation<'a>, images: [&'a Shape; 2], kernel: Kernel<'a>) -> Option<Blocked<'a>> {
+pub(super) fn blocked<'a>(
+    operation: StepOperation<'a>,
+    images: [&'a Shape; 2],
+    kernel: ConvolutionParameters<'a>,
+) -> Option<BlockedConvolution<'a>> {
     let found = operation.workspaces().iter().find_map(|workspace| match workspace {
-        Workspace::BlockedCopies { channels, threads } => Some((*channels, Kept::on(*threads), *threads)),
-        Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
+        ConvolutionWorkspace::BlockedCopies { channels, threads } => {
+            Some((*channels, NativeConvolutions::for_threads(*threads), *threads))
+        }
+        ConvolutionWorkspace::Winograd { .. } | ConvolutionWorkspace::ChannelsLast { .. } => None,
     });
     let (block, kept, threads) = found?;
-    Some(Blocked { operation, images, kernel, block, threads, kept })
+    Some(BlockedConvolution { operation, images, kernel, block, threads, kept })
 }
 
 /// Allocate, borrow a workspace, give it back: cuDNN's way (aten/src/ATen/native/cudnn/Conv_v7.cpp).
-fn borrowing(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
-    let borrowed = |pass: Pass| {
+fn borrowing(rule: MemoryRule, operation: StepOperation, conv: &Conv) -> MemoryRule {
+    let borrowed = |pass: ConvolutionPass| {
         let amounts = operation.workspaces().iter().filter_map(move |workspace| match workspace {
-            Workspace::Winograd { .. } => {
-                workspace.winograd(&operation.asked(conv), pass).map(|tile| winograd(tile, operation, conv))
+            ConvolutionWorkspace::Winograd { .. } => {
+                workspace.winograd(&operation.convolution_query(conv), pass).map(|tile| winograd(tile, operation, conv))
             }
-            Workspace::ChannelsLast { channels } => channels_last(*channels, operation, conv),
-            Workspace::BlockedCopies { .. } => None,
+            ConvolutionWorkspace::ChannelsLast { channels } => channels_last(*channels, operation, conv),
+            ConvolutionWorkspace::BlockedCopies { .. } => None,
         });
         amounts.flat_map(|amount| [Take(amount), Drop(0)])
     };
-    let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.learns(1));
-    let rule = rule.forward([Output]).forward(borrowed(Pass::Forward));
-    let rule = match operation.tracked(0) {
-        true => rule.backward([InputGradient(0)]).backward(borrowed(Pass::InputGradient)),
+    let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.trains(1));
+    let rule = rule.forward([Output]).forward(borrowed(ConvolutionPass::Forward));
+    let rule = match operation.requires_gradient(0) {
+        true => rule.backward([InputGradient(0)]).backward(borrowed(ConvolutionPass::InputGradient)),
         false => rule,
     };
-    let rule = match operation.learns(0) {
-        true => rule.backward([WeightGradient(0)]).backward(borrowed(Pass::WeightGradient)),
+    let rule = match operation.trains(0) {
+        true => rule.backward([WeightGradient(0)]).backward(borrowed(ConvolutionPass::WeightGradient)),
         false => rule,
     };
     rule.backward(bias)
@@ -119,27 +129,27 @@ fn borrowing(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
 
 /// Transformed tiles of input and result for every sample, and transformed filters: Lavin and Gray, "Fast algorithms for
 /// convolutional neural networks" (2016), F(m x m, 3 x 3) with tiles of (m + 2) x (m + 2), each transform in memory.
-fn winograd(output_tile: u64, operation: Operation, conv: &Conv) -> Amount {
+fn winograd(output_tile: u64, operation: StepOperation, conv: &Conv) -> BatchBytes {
     let input = operation.network.input_of(operation.node, 0);
     let [inputs, outputs] = [input.channels(), conv.out_channels].map(|channels| channels as u64);
     let tiles = product(input.image().map(|side| (side as u64).div_ceil(output_tile)));
-    let transformed = Amount::per_sample(product([tiles, inputs + outputs]));
-    let point = transformed.and(Amount::once(product([inputs, outputs])));
+    let transformed = BatchBytes::per_sample(product([tiles, inputs + outputs]));
+    let point = transformed.plus(BatchBytes::constant(product([inputs, outputs])));
     point.times(operation.number() * (output_tile + 2).pow(2))
 }
 
 /// Copies of both operands and the result of whichever pass, which are the same three tensors in all of them.
-fn channels_last(block: u64, operation: Operation, conv: &Conv) -> Option<Amount> {
+fn channels_last(block: u64, operation: StepOperation, conv: &Conv) -> Option<BatchBytes> {
     let input = operation.network.input_of(operation.node, 0);
     let filled = |channels: usize| (channels as u64).next_multiple_of(block);
     let image = |shape: &Shape| {
         let sides = shape.image().map(|side| side as u64);
-        Amount::per_sample(product([operation.number(), filled(shape.channels())].into_iter().chain(sides)))
+        BatchBytes::per_sample(product([operation.number(), filled(shape.channels())].into_iter().chain(sides)))
     };
     let kernel = conv.window.kernel.map(|side| side as u64);
     let filters =
         product([operation.number(), filled(input.channels()), conv.out_channels as u64].into_iter().chain(kernel));
-    (conv.groups == 1).then(|| image(input).and(image(&operation.node.shape)).and(Amount::once(filters)))
+    (conv.groups == 1).then(|| image(input).plus(image(&operation.node.shape)).plus(BatchBytes::constant(filters)))
 }
 
 #[cfg(test)]
@@ -147,7 +157,7 @@ mod tests {
     use crate::Simulation;
     use perf4sight_base::error::Result;
     use perf4sight_network::{
-        Activation, Conv, Linear, NetworkBuilder, NodeId, Op, Reduction, Runs, Shape, Volume, Window,
+        Activation, Conv, Linear, NetworkBuilder, NodeId, Op, PytorchRun, ReductionKind, Shape, VolumeWindow, Window,
     };
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
@@ -159,7 +169,7 @@ mod tests {
         let mut builder = NetworkBuilder::new("frames", Shape::new([6, 3, 32, 32]));
         let turn = Op::Transpose { order: vec![1, 0, 2, 3] };
         let conv = |builder: &mut NetworkBuilder, name: &str, out_channels: usize, of: NodeId| -> Result<NodeId> {
-            let window = Volume { kernel: [1, 3, 3], padding: [0, 1, 1], ..Volume::cube(1, 1, 0) };
+            let window = VolumeWindow { kernel: [1, 3, 3], padding: [0, 1, 1], ..VolumeWindow::cube(1, 1, 0) };
             let slices = builder.add(format!("{name}_slices"), turn.clone(), &[of])?;
             let conv =
                 builder.add(name, Op::Conv3d(Conv { out_channels, window, groups: 1, bias: true }), &[slices])?;
@@ -170,7 +180,7 @@ mod tests {
         let normalised = builder.add("b", Op::BatchNorm { axis: 1 }, &[first])?;
         let bent = builder.add("relu", Op::Activation(Activation::Relu), &[normalised])?;
         let second = conv(&mut builder, "c2", 32, bent)?;
-        let mean = |axes: Vec<usize>| Op::Reduce { reduction: Reduction::Mean, axes, keep: false };
+        let mean = |axes: Vec<usize>| Op::Reduce { reduction: ReductionKind::Mean, axes, keep: false };
         let images = builder.add("images", mean(vec![2, 3]), &[second])?;
         let frames = builder.add("frames", mean(vec![0]), &[images])?;
         let last = builder.add("l", Op::Linear(Linear { out_features: 5, bias: true }), &[frames])?;
@@ -181,7 +191,7 @@ mod tests {
 
     fn with_adamw(builder: NetworkBuilder, last: NodeId, batch: u64) -> Result<f64> {
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        let (network, cpu) = (builder.finish(last), Platform::named("cpu")?);
+        let (network, cpu) = (builder.finish(last), Platform::for_name("cpu")?);
         Ok(Simulation::new(&network, step, &cpu).peak(batch).allocated.0 as f64)
     }
 
@@ -190,7 +200,7 @@ mod tests {
     #[test]
     fn a_single_small_volume_is_read_by_columns() -> Result<()> {
         let mut builder = NetworkBuilder::new("volume", Shape::new([8, 32, 32, 32]));
-        let conv = Conv { out_channels: 8, window: Volume::cube(3, 1, 1), groups: 1, bias: true };
+        let conv = Conv { out_channels: 8, window: VolumeWindow::cube(3, 1, 1), groups: 1, bias: true };
         let last = builder.add("conv", Op::Conv3d(conv), &[builder.input()])?;
         let peak = with_adamw(builder, last, 1)?;
         assert!((peak / 30_698_640.0 - 1.0).abs() < 0.001, "{peak}");
@@ -245,14 +255,14 @@ mod tests {
         let apart = builder.add("apart", Op::Reshape(Shape::new([144, 6, 64])), &[tokens])?;
         let turned = builder.add("turned", Op::Transpose { order: vec![1, 2, 0] }, &[apart])?;
         let joined = builder.add("joined", Op::Reshape(Shape::new([6, 64, 12, 12])), &[turned])?;
-        builder.set_runs(joined, Runs::Joining);
+        builder.set_runs(joined, PytorchRun::Joining);
         let turn = Op::Transpose { order: vec![1, 0, 2, 3] };
         let slices = builder.add("slices", turn.clone(), &[joined])?;
-        let window = Volume { kernel: [1, 3, 3], padding: [0, 1, 1], ..Volume::cube(1, 1, 0) };
+        let window = VolumeWindow { kernel: [1, 3, 3], padding: [0, 1, 1], ..VolumeWindow::cube(1, 1, 0) };
         let conv = Op::Conv3d(Conv { out_channels: 32, window, groups: 1, bias: true });
         let conv = builder.add("s", conv, &[slices])?;
         let images = builder.add("images", turn, &[conv])?;
-        let mean = |axes: Vec<usize>| Op::Reduce { reduction: Reduction::Mean, axes, keep: false };
+        let mean = |axes: Vec<usize>| Op::Reduce { reduction: ReductionKind::Mean, axes, keep: false };
         let means = builder.add("means", mean(vec![2, 3]), &[images])?;
         let mean = builder.add("mean", mean(vec![0]), &[means])?;
         let last = builder.add("o", Op::Linear(Linear { out_features: 5, bias: true }), &[mean])?;
@@ -283,7 +293,7 @@ mod tests {
         let blocks = builder.add("blocks", Op::Reshape(Shape::new([32, 2, 2, 16, 16])), &[wide])?;
         let turned = builder.add("turned_blocks", Op::Transpose { order: vec![0, 3, 1, 4, 2] }, &[blocks])?;
         let shuffled = builder.add("shuffled", Op::Reshape(Shape::new([32, 32, 32])), &[turned])?;
-        [blocks, shuffled].into_iter().for_each(|step| builder.set_runs(step, Runs::PixelShuffle));
+        [blocks, shuffled].into_iter().for_each(|step| builder.set_runs(step, PytorchRun::PixelShuffle));
         let last = builder.add("o", square(16), &[shuffled])?;
         let peak = with_adamw(builder, last, 4)?;
         assert!((peak / 2_455_968.0 - 1.0).abs() < 0.002, "{peak}");

@@ -3,56 +3,56 @@
 //! The formulas are those of tools/autograd/derivatives.yaml and torch/csrc/autograd/FunctionsManual.cpp. All but the fused ones are
 //! expressions of several operators, whose results C++ keeps until the whole expression is evaluated.
 
-use super::operation::Operation;
-use super::rule::{Rule, borrowing};
-use crate::amount::{Amount, product as times};
-use perf4sight_network::{Activation, Binary, Facts, Nature, Op, Reduction};
+use super::operation::StepOperation;
+use super::rule::{MemoryRule, borrowing};
+use crate::amount::{BatchBytes, product as times};
+use perf4sight_network::{Activation, BinaryFunction, Op, OperationFacts, OperationNature, ReductionKind};
 
 /// Tensors of the size of the input that are there when its gradient is made.
 #[derive(Default)]
-struct Made {
+struct DerivativeTensors {
     numbers: usize,
     /// One byte for each element.
     truths: u64,
 }
 
 /// The rule of an operation with one input whose gradient a formula makes.
-pub(super) fn of_expression(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
-    let Made { numbers, truths } = made(operation, facts.nature);
+pub(super) fn of_expression(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
+    let DerivativeTensors { numbers, truths } = derivative_tensors(operation, facts.nature);
     let all = (0..numbers).map(|_| operation.input(0)).chain((truths > 0).then(|| {
         let elements = operation.network.input_of(operation.node, 0).elements();
-        Amount::per_sample(times([truths, elements]))
+        BatchBytes::per_sample(times([truths, elements]))
     }));
-    all.fold(rule, |rule, made| Rule { backward: borrowing(rule.backward, made), ..rule })
+    all.fold(rule, |rule, made| MemoryRule { backward: borrowing(rule.backward, made), ..rule })
 }
 
-fn made(operation: Operation, nature: Nature) -> Made {
-    let numbers = |numbers: usize| Made { numbers, ..Made::default() };
-    if let Nature::Activation(activation) = nature {
+fn derivative_tensors(operation: StepOperation, nature: OperationNature) -> DerivativeTensors {
+    let numbers = |numbers: usize| DerivativeTensors { numbers, ..DerivativeTensors::default() };
+    if let OperationNature::Activation(activation) = nature {
         return of_function(activation);
     }
     // grad * (exponent * self.pow(exponent - 1))
-    if matches!(nature, Nature::Arithmetic(Binary::Pow)) {
+    if matches!(nature, OperationNature::Arithmetic(BinaryFunction::Pow)) {
         return numbers(2);
     }
     // where(self >= min, grad, 0)
-    if matches!(nature, Nature::Arithmetic(Binary::Max | Binary::Min)) {
-        return Made { truths: 1, ..Made::default() };
+    if matches!(nature, OperationNature::Arithmetic(BinaryFunction::Max | BinaryFunction::Min)) {
+        return DerivativeTensors { truths: 1, ..DerivativeTensors::default() };
     }
-    let Op::Reduce { reduction, .. } = &operation.node.op else { return Made::default() };
+    let Op::Reduce { reduction, .. } = &operation.node.op else { return DerivativeTensors::default() };
     // grad * (self / norm).masked_fill_(norm == 0, 0), self.sgn() * grad
-    if matches!(reduction, Reduction::L2 | Reduction::L1) {
+    if matches!(reduction, ReductionKind::L2 | ReductionKind::L1) {
         return numbers(1);
     }
     // (grad / mask.sum(dim)) * mask, where mask is result == self, which the product reads as numbers; prod_backward likewise
-    match matches!(reduction, Reduction::Max | Reduction::Min | Reduction::Product) {
-        true => Made { numbers: 1, truths: 1 },
-        false => Made::default(),
+    match matches!(reduction, ReductionKind::Max | ReductionKind::Min | ReductionKind::Product) {
+        true => DerivativeTensors { numbers: 1, truths: 1 },
+        false => DerivativeTensors::default(),
     }
 }
 
-fn of_function(activation: Activation) -> Made {
-    let numbers = |numbers: usize| Made { numbers, ..Made::default() };
+fn of_function(activation: Activation) -> DerivativeTensors {
+    let numbers = |numbers: usize| DerivativeTensors { numbers, ..DerivativeTensors::default() };
     match activation {
         // grad * self.sgn(), grad / (2 * result), grad * self.cos()
         Activation::Abs | Activation::Sqrt | Activation::Sin => numbers(1),
@@ -61,7 +61,7 @@ fn of_function(activation: Activation) -> Made {
         // 2 / sqrt(pi) * exp(-(self.pow(2))) * grad
         Activation::Erf => numbers(4),
         // where((self >= min).logical_and_(self <= max), grad, 0)
-        Activation::Clip => Made { truths: 2, ..Made::default() },
+        Activation::Clip => DerivativeTensors { truths: 2, ..DerivativeTensors::default() },
         // A kernel of their own, or one operator.
         Activation::Relu
         | Activation::Relu6
@@ -84,14 +84,14 @@ fn of_function(activation: Activation) -> Made {
         | Activation::Floor
         | Activation::Ceil
         | Activation::Round
-        | Activation::Not => Made::default(),
+        | Activation::Not => DerivativeTensors::default(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::Simulation;
-    use perf4sight_network::{Activation, Binary, Linear, NetworkBuilder, Op, Reduction, Shape};
+    use perf4sight_network::{Activation, BinaryFunction, Linear, NetworkBuilder, Op, ReductionKind, Shape};
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
 
@@ -103,14 +103,14 @@ mod tests {
         let linear = Op::Linear(Linear { out_features: 1024, bias: true });
         let wide = builder.add("wide", linear, &[builder.input()]).unwrap();
         let one = builder.add("one", op, &[wide]).unwrap();
-        let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![1], keep: false };
+        let mean = Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1], keep: false };
         let network = builder.add("mean", mean, &[one]).map(|mean| builder.finish(mean)).unwrap();
         let step = Step {
             optimizer: Optimizer::SgdWithoutMomentum,
             zero_grad: ZeroGrad::Free,
             ..Step::published(Stage::Training)
         };
-        Simulation::new(&network, step, &Platform::named("cpu").unwrap()).peak(SAMPLES).allocated.0
+        Simulation::new(&network, step, &Platform::for_name("cpu").unwrap()).peak(SAMPLES).allocated.0
     }
 
     /// Bytes that PyTorch 2.11 has at most in the backward of an operation on a processor, less the gradient (its profiler's memory
@@ -123,7 +123,7 @@ mod tests {
             (Op::Activation(Activation::Erf), 16),
             (Op::Activation(Activation::Reciprocal), 8),
             (Op::Activation(Activation::Cos), 8),
-            (Op::Binary(Binary::Pow), 8),
+            (Op::Binary(BinaryFunction::Pow), 8),
             (Op::Activation(Activation::Sqrt), 4),
             (Op::Activation(Activation::Sin), 4),
             (Op::Activation(Activation::Abs), 4),

@@ -20,144 +20,159 @@ mod small_products;
 mod sums;
 mod transposed;
 
-pub(crate) use operation::Operation;
-pub(crate) use rule::{CastBy, Move, Rule, Saved};
+pub(crate) use operation::StepOperation;
+pub(crate) use rule::{CastBy, MemoryRule, RuleAction, SavedTensor};
 
-use crate::amount::{Amount, INDEX, product as times};
-use crate::layout::{Layout, seen};
+use crate::amount::{BatchBytes, INDEX, product as times};
+use crate::layout::{TensorLayout, reshape_view};
 use perf4sight_network::{
-    Activation, Auxiliary, Binary, Coupling, Element, Embedding, Facts, Gradient, Interpolation, Nature, Needs, Node,
-    Op, Reduction, Runs, Shape, Storage, TopK,
+    Activation, AuxiliaryResult, BackwardNeeds, BinaryFunction, ChannelCoupling, ElementKind, Embedding, GradientFlow,
+    Interpolation, Node, Op, OperationFacts, OperationNature, PytorchRun, ReductionKind, ResultStorage, Shape, TopK,
 };
-use perf4sight_platform::{Mask, Rectifier};
-use perf4sight_step::workload::{Lists, Number};
-use rule::Move::{
+use perf4sight_platform::{DropoutMask, SavedRectifier};
+use perf4sight_step::workload::{AutocastDevice, NumberFormat};
+use rule::RuleAction::{
     Drop, InputGradient, Keep, Output, PassGradient, PassWeightGradient, Resident, Reuse, Take, WeightGradient,
 };
 use rule::borrowing;
 
-pub(crate) fn rule(operation: Operation) -> Rule {
+pub(crate) fn rule(operation: StepOperation) -> MemoryRule {
     let facts = operation.network.facts(operation.node);
     let weights: Vec<u64> = facts.weights.iter().map(|weight| weight.dims.elements()).collect();
-    let rule = Rule { casts: operation.casts(&weights), ..held(operation, &facts) };
+    let rule = MemoryRule { casts: operation.casts(&weights), ..persistent_tensors(operation, &facts) };
     let rule = by_nature(rule, operation, &facts);
     code::in_a_list(code::computing_weights(rule, operation), operation)
 }
 
-fn by_nature(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+fn by_nature(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     match facts.nature {
-        Nature::Activation(_) | Nature::Arithmetic(_) | Nature::Softmax | Nature::Pooling(_)
-            if operation.node.runs == Runs::InFunction =>
+        OperationNature::Activation(_)
+        | OperationNature::Arithmetic(_)
+        | OperationNature::Softmax
+        | OperationNature::Pooling(_)
+            if operation.node.runs == PytorchRun::InFunction =>
         {
             in_function(rule, operation, facts)
         }
-        _ if operation.node.runs == Runs::Variance => in_variance(rule, operation),
-        _ if operation.node.runs == Runs::View && facts.nature != Nature::Parameter => {
+        _ if operation.node.runs == PytorchRun::Variance => in_variance(rule, operation),
+        _ if operation.node.runs == PytorchRun::View && facts.nature != OperationNature::Parameter => {
             rule.forward([Reuse]).backward([InputGradient(0)])
         }
-        Nature::Convolution(conv) => on_dense_gradient(convolution::rule(rule, operation, conv), operation),
-        Nature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, facts),
-        Nature::Activation(activation) if operation.in_place => overwriting(rule, operation, activation),
-        Nature::Arithmetic(binary) => copying_saved(arithmetic(rule, operation, binary, facts)),
-        Nature::Dropout if facts.storage == Storage::View => plain(rule, operation, facts),
-        Nature::Dropout => dropout(rule, operation, facts),
-        Nature::Linear(_) => product::linear(rule, operation, facts),
-        Nature::MatMul => product::matmul(rule, operation),
-        Nature::Movement => moved(rule, operation, facts),
-        Nature::Embedding(embedding) => looked_up(rule, operation, embedding),
-        Nature::Parameter if let (Some(trained), None) = (operation.node.computed_from(), operation.node.shares) => {
-            computed(rule, operation, trained)
+        OperationNature::Convolution(conv) => on_dense_gradient(convolution::rule(rule, operation, conv), operation),
+        OperationNature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, facts),
+        OperationNature::Activation(activation) if operation.in_place => overwriting(rule, operation, activation),
+        OperationNature::Arithmetic(binary) => copying_saved(arithmetic(rule, operation, binary, facts)),
+        OperationNature::Dropout if facts.storage == ResultStorage::View => plain_rule(rule, operation, facts),
+        OperationNature::Dropout => dropout(rule, operation, facts),
+        OperationNature::Linear(_) => product::linear(rule, operation, facts),
+        OperationNature::MatMul => product::matmul(rule, operation),
+        OperationNature::Movement => movement_rule(rule, operation, facts),
+        OperationNature::Embedding(embedding) => looked_up(rule, operation, embedding),
+        OperationNature::Parameter
+            if let (Some(trained), None) = (operation.node.computed_from(), operation.node.shares) =>
+        {
+            computed_table_rule(rule, operation, trained)
         }
-        Nature::Parameter if operation.learns(0) && (is_joined(operation) || is_multiplied_at_once(operation)) => {
+        OperationNature::Parameter
+            if operation.trains(0) && (is_joined(operation) || is_multiplied_at_once(operation)) =>
+        {
             rule.forward([Resident]).backward([PassWeightGradient(0)])
         }
-        Nature::Input | Nature::Parameter => plain(rule, operation, facts),
-        Nature::Attention => attention::rule(rule, operation, facts),
-        Nature::Normalisation => {
-            let rule = in_rows(with_own_gradient(plain(rule, operation, facts), operation), operation);
-            if operation.within_kernels { on_dense_gradient(rule, operation) } else { rule }
+        OperationNature::Input | OperationNature::Parameter => plain_rule(rule, operation, facts),
+        OperationNature::Attention => attention::rule(rule, operation, facts),
+        OperationNature::Normalisation => normalisation(rule, operation, facts),
+        OperationNature::Softmax => softmax(rule, operation, facts),
+        OperationNature::Activation(_) if operation.node.runs == PytorchRun::WithReader => {
+            rule.forward([Output]).saves([SavedTensor::Input(0)]).backward([InputGradient(0)])
         }
-        Nature::Softmax => {
-            let is_turned = operation.gradient().is_some_and(|gradient| !gradient.is_contiguous());
-            let rule = in_rows(plain(rule, operation, facts), operation);
-            // `contiguous` of the gradient in SoftMax.cpp.
-            if is_turned && operation.within_kernels { rule.copying_gradient(operation.output()) } else { rule }
-        }
-        Nature::Activation(_) if operation.node.runs == Runs::WithReader => {
-            rule.forward([Output]).saves([Saved::Input(0)]).backward([InputGradient(0)])
-        }
-        Nature::Activation(Activation::Log) => without_buffer(plain(rule, operation, facts), operation),
-        Nature::Activation(_) => plain(rule, operation, facts),
-        Nature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
-        Nature::Transposed(transposed) => {
+        OperationNature::Activation(Activation::Log) => without_buffer(plain_rule(rule, operation, facts), operation),
+        OperationNature::Activation(_) => plain_rule(rule, operation, facts),
+        OperationNature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
+        OperationNature::Transposed(transposed) => {
             let of_library = transposed::rule(rule.clone(), operation, &transposed.conv);
-            let rule = of_library.unwrap_or_else(|| plain(rule, operation, facts).saves([Saved::Cast(0)]));
+            let rule = of_library.unwrap_or_else(|| plain_rule(rule, operation, facts).saves([SavedTensor::Cast(0)]));
             on_dense_gradient(rule, operation)
         }
-        Nature::Choice => plain(rule, operation, facts),
-        Nature::Pooling(_) => found(rule, operation, facts),
-        Nature::Unknown(unknown) if unknown.is_assignment() => assigned(rule, operation),
-        Nature::Recurrent(layer) => recurrent::rule(plain(rule, operation, facts), operation, layer.cell.operator()),
-        Nature::Unknown(unknown) => recurrent::rule(plain(rule, operation, facts), operation, &unknown.op_type),
+        OperationNature::Choice => plain_rule(rule, operation, facts),
+        OperationNature::Pooling(_) => window_rule(rule, operation, facts),
+        OperationNature::Unknown(unknown) if unknown.is_assignment() => assignment_rule(rule, operation),
+        OperationNature::Recurrent(layer) => {
+            recurrent::rule(plain_rule(rule, operation, facts), operation, layer.cell.operator())
+        }
+        OperationNature::Unknown(unknown) => {
+            recurrent::rule(plain_rule(rule, operation, facts), operation, &unknown.op_type)
+        }
     }
 }
 
+fn normalisation(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
+    let rule = in_rows(with_own_gradient(plain_rule(rule, operation, facts), operation), operation);
+    if operation.within_kernels { on_dense_gradient(rule, operation) } else { rule }
+}
+
+fn softmax(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
+    let is_turned = operation.gradient().is_some_and(|gradient| !gradient.is_contiguous());
+    let rule = in_rows(plain_rule(rule, operation, facts), operation);
+    // `contiguous` of the gradient in SoftMax.cpp.
+    if is_turned && operation.within_kernels { rule.copying_gradient(operation.output()) } else { rule }
+}
+
 /// The tensors that an operation holds between steps: trained weights, or constants, which are buffers.
-fn held(operation: Operation, facts: &Facts) -> Rule {
-    let bytes = |dims: &Shape| Amount::once(operation.step.weight().saturating_mul(dims.elements()));
-    let mut tensors: Vec<Amount> = facts.weights.iter().map(|weight| bytes(&weight.dims)).collect();
+fn persistent_tensors(operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
+    let bytes = |dims: &Shape| BatchBytes::constant(operation.step.weight().saturating_mul(dims.elements()));
+    let mut tensors: Vec<BatchBytes> = facts.weights.iter().map(|weight| bytes(&weight.dims)).collect();
     // A table that is a view shows what no module holds.
-    if matches!(operation.node.runs, Runs::OnAnothers | Runs::View) && !tensors.is_empty() {
-        tensors[0] = Amount::once(0);
+    if matches!(operation.node.runs, PytorchRun::OnAnothers | PytorchRun::View) && !tensors.is_empty() {
+        tensors[0] = BatchBytes::constant(0);
     }
-    match (operation.node.shares, operation.network.learned(operation.node).contains(&true)) {
-        (Some(_), _) => Rule::default(),
-        (None, true) => Rule { weights: tensors, ..Rule::default() },
-        (None, false) => Rule { buffers: tensors, ..Rule::default() },
+    match (operation.node.shares, operation.network.trained_parts(operation.node).contains(&true)) {
+        (Some(_), _) => MemoryRule::default(),
+        (None, true) => MemoryRule { weights: tensors, ..MemoryRule::default() },
+        (None, false) => MemoryRule { buffers: tensors, ..MemoryRule::default() },
     }
 }
 
 /// A view where the layout permits one, else a copy, whose gradient is passed on all the same.
-fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
-    if facts.channels == Coupling::Regrouped {
-        let is_view = seen(operation.node, operation.layout(0), operation.result().sizes()).is_some();
+fn movement_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
+    if facts.channels == ChannelCoupling::Regrouped {
+        let is_view = reshape_view(operation.node, operation.layout(0), operation.result().sizes()).is_some();
         // `reshape` in `ViewBackward`.
-        let comes_back_as_view = |gradient: &Layout| gradient.viewed(operation.layout(0).sizes()).is_some();
+        let comes_back_as_view = |gradient: &TensorLayout| gradient.view_as(operation.layout(0).sizes()).is_some();
         let passes = operation.gradient().is_none_or(comes_back_as_view);
         let gradient = if passes { PassGradient(0) } else { InputGradient(0) };
         return rule.forward([if is_view { Reuse } else { Output }]).backward([gradient]);
     }
-    if matches!(facts.channels, Coupling::Permuted(_)) {
+    if matches!(facts.channels, ChannelCoupling::Permuted(_)) {
         return rule.forward([Reuse]).backward([PassGradient(0)]);
     }
-    let rule = plain(rule, operation, facts);
+    let rule = plain_rule(rule, operation, facts);
     // `contiguous` in Col2Im.cpp.
     let copies = matches!(operation.node.op, Op::Fold(_)) && operation.within_kernels;
     match copies && !operation.layout(0).is_contiguous() {
-        true => Rule { forward: borrowing(rule.forward, operation.input(0)), ..rule },
+        true => MemoryRule { forward: borrowing(rule.forward, operation.input(0)), ..rule },
         false => rule,
     }
 }
 
 /// A table that is computed from trained numbers in every forward, once for all samples.
-fn computed(rule: Rule, operation: Operation, trained: u64) -> Rule {
-    let held = Amount::once(operation.step.weight().saturating_mul(trained));
-    let rule = Rule { weights: vec![held], ..rule }.forward([Output]);
-    match operation.learns(0) {
+fn computed_table_rule(rule: MemoryRule, operation: StepOperation, trained: u64) -> MemoryRule {
+    let held = BatchBytes::constant(operation.step.weight().saturating_mul(trained));
+    let rule = MemoryRule { weights: vec![held], ..rule }.forward([Output]);
+    match operation.trains(0) {
         true => rule.backward([Take(operation.output()), WeightGradient(0), Drop(0)]),
         false => rule,
     }
 }
 
 /// Whether the gradient of a parameter is that of a product of all samples with it.
-fn is_multiplied_at_once(operation: Operation) -> bool {
+fn is_multiplied_at_once(operation: StepOperation) -> bool {
     let mut readers = operation.network.nodes().iter().filter(|node| node.inputs.contains(&operation.id));
     readers.all(Node::multiplies_at_once)
 }
 
 /// Whether the gradient of a parameter is a view of the gradient of its concatenation: with a single sample it needs no
 /// sum (`sum_to`), and a view with the row layout of the parameter is kept (`accumulateGrad`, `obeys_layout_contract`).
-fn is_joined(operation: Operation) -> bool {
+fn is_joined(operation: StepOperation) -> bool {
     let reads = |node: &Node| node.inputs.contains(&operation.id);
     let mut readers = operation.network.iter().filter(|(_, node)| reads(node));
     match (readers.next(), readers.next()) {
@@ -169,93 +184,96 @@ fn is_joined(operation: Operation) -> bool {
 }
 
 /// A lookup saves its numbers. What is the same for every sample is made once and stretched, and its gradient summed over the batch first.
-fn looked_up(rule: Rule, operation: Operation, embedding: &Embedding) -> Rule {
+fn looked_up(rule: MemoryRule, operation: StepOperation, embedding: &Embedding) -> MemoryRule {
     let rule = rule.forward([Output]);
     match embedding.fixed {
-        _ if !operation.learns(0) => rule,
-        None => rule.saves([Saved::Input(0)]).backward([WeightGradient(0)]),
+        _ if !operation.trains(0) => rule,
+        None => rule.saves([SavedTensor::Input(0)]).backward([WeightGradient(0)]),
         Some(_) => rule.backward([Take(operation.output()), WeightGradient(0), Drop(0)]),
     }
 }
 
 /// Windows and reductions. Indices are computed as integers before they are converted, and the backward of a cumulative
 /// sum flips it twice (cumsum_backward in FunctionsManual.cpp).
-fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
-    let integers = Take(Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements())));
+fn window_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
+    let integers = Take(BatchBytes::per_sample(INDEX.saturating_mul(operation.node.shape.elements())));
     let result = Take(operation.output());
-    if operation.node.element == Element::Integer {
-        plain(rule, operation, facts)
-    } else if operation.node.runs == Runs::WithPlaces {
+    if operation.node.element == ElementKind::Integer {
+        plain_rule(rule, operation, facts)
+    } else if operation.node.runs == PytorchRun::WithPlaces {
         // value_selecting_reduction_backward
         let places = if operation.step.trains() { Keep } else { Take };
-        let rule =
-            rule.forward([Output, places(Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements())))]);
+        let rule = rule
+            .forward([Output, places(BatchBytes::per_sample(INDEX.saturating_mul(operation.node.shape.elements())))]);
         let gone = if operation.step.trains() { None } else { Some(Drop(0)) };
         rule.forward(gone).backward([InputGradient(0)])
-    } else if let (Op::Reduce { reduction: Reduction::Sum, .. }, true) = (&operation.node.op, is_expanded(operation)) {
+    } else if let (Op::Reduce { reduction: ReductionKind::Sum, .. }, true) =
+        (&operation.node.op, is_expanded(operation))
+    {
         rule.forward([Output]).backward([PassGradient(0)])
     } else if let Op::ArgMax(_) = operation.node.op {
         rule.forward([integers, Output, Drop(0)])
     } else if let Op::TopK(TopK { places: true, .. }) = operation.node.op {
         rule.forward([result, integers, Output, Drop(0), Drop(0)])
     } else if averages_cast(operation) {
-        let wide = |elements: u64| Take(Amount::per_sample(Number::Fp32.bytes().saturating_mul(elements)));
+        let wide = |elements: u64| Take(BatchBytes::per_sample(NumberFormat::Fp32.bytes().saturating_mul(elements)));
         let [sums, copy] =
             [operation.node.shape.elements(), operation.network.input_of(operation.node, 0).elements()].map(wide);
-        let rule = plain(rule, operation, facts);
+        let rule = plain_rule(rule, operation, facts);
         rule.forward([sums, copy, Drop(0), Drop(0)])
     } else if resizes_by_channels(operation) {
         let copies = [operation.input(0), operation.output()].map(Take);
-        plain(rule, operation, facts).forward(copies).forward([Drop(0), Drop(0)])
+        plain_rule(rule, operation, facts).forward(copies).forward([Drop(0), Drop(0)])
     } else if let Op::CumSum { .. } = operation.node.op {
         rule.forward([Output]).backward([result, result, Drop(1), InputGradient(0), Drop(0)])
-    } else if let Op::Reduce { reduction: Reduction::LogSumExp, .. } = operation.node.op {
+    } else if let Op::Reduce { reduction: ReductionKind::LogSumExp, .. } = operation.node.op {
         // The exponentials (logsumexp in ReduceOps.cpp); backward they and what they are of are there until the gradient is (`logsumexp_backward` in
         // FunctionsManual.cpp).
         let exponentials = Take(operation.input(0));
-        let rule = rule.forward([Output, exponentials, Drop(0)]).saves(saved(operation, facts.needs));
+        let rule = rule.forward([Output, exponentials, Drop(0)]).saves(saved_tensors(operation, facts.needs));
         rule.backward([exponentials, exponentials, InputGradient(0), Drop(0), Drop(0)])
     } else {
-        plain(rule, operation, facts)
+        plain_rule(rule, operation, facts)
     }
 }
 
 /// Whether the gradient of a sum stays the incoming one, seen in the size of what it reads (`sum_backward`): element-wise operations read it as
 /// it is, other operations copy it, and so does the sum with another gradient.
-fn is_expanded(operation: Operation) -> bool {
+fn is_expanded(operation: StepOperation) -> bool {
     let read = operation.node.inputs[0];
     let by = operation.network.facts(operation.network.node(read)).nature;
-    let by_element =
-        matches!(by, Nature::Arithmetic(binary) if !binary.is_sum()) || matches!(by, Nature::Activation(_));
+    let by_element = matches!(by, OperationNature::Arithmetic(binary) if !binary.is_sum())
+        || matches!(by, OperationNature::Activation(_));
     let mut inputs = operation.network.nodes().iter().flat_map(|node| &node.inputs).filter(|input| **input == read);
     by_element && inputs.next().is_some() && inputs.next().is_none()
 }
 
 /// Whether a mean casts all that it reads: on processors, of numbers of fewer bits than single precision has (`mean_out` in ReduceOps.cpp); the
 /// mean of an image is one too (`adaptive_avg_pool2d`).
-fn averages_cast(operation: Operation) -> bool {
+fn averages_cast(operation: StepOperation) -> bool {
     let op = &operation.node.op;
-    let is_mean = matches!(op, Op::Reduce { reduction: Reduction::Mean, .. } | Op::AdaptiveAvgPool { output: [1, 1] });
-    is_mean && operation.within_kernels && operation.is_low() && operation.platform.lists() == Lists::Processor
+    let is_mean =
+        matches!(op, Op::Reduce { reduction: ReductionKind::Mean, .. } | Op::AdaptiveAvgPool { output: [1, 1] });
+    is_mean && operation.within_kernels && operation.is_low() && operation.platform.lists() == AutocastDevice::Processor
 }
 
 /// Height and width together up to which a processor resizes images channel by channel (`_use_vectorized_kernel_cond_2d` in UpSampleKernel.cpp).
 const SMALL_IMAGE: usize = 128;
 
 /// Whether a processor resizes copies of what it reads and makes, in channels-last layout.
-fn resizes_by_channels(operation: Operation) -> bool {
+fn resizes_by_channels(operation: StepOperation) -> bool {
     let Op::Resize { image, interpolation, .. } = &operation.node.op else { return false };
     let takes_them = matches!(interpolation, Interpolation::Nearest | Interpolation::Linear);
     let is_small = image[0] > 1 && image.iter().sum::<usize>() <= SMALL_IMAGE;
     let lies_apart = operation.node.shape.channels() > 1 && !operation.layout(0).is_channels_last();
-    let of_processor = operation.within_kernels && operation.platform.lists() == Lists::Processor;
+    let of_processor = operation.within_kernels && operation.platform.lists() == AutocastDevice::Processor;
     takes_them && is_small && lies_apart && of_processor
 }
 
 /// A gradient that is a view, such as that of tokens, is copied for the duration of backward (`grad_output.contiguous`
 /// in mkldnn/Conv.cpp, `expect_contiguous` in layer_norm.cpp).
-fn on_dense_gradient(rule: Rule, operation: Operation) -> Rule {
-    let as_read = |gradient: &Layout| match operation.layout(0).is_channels_last() && !operation.reads_row() {
+fn on_dense_gradient(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+    let as_read = |gradient: &TensorLayout| match operation.layout(0).is_channels_last() && !operation.reads_row() {
         true => gradient.is_channels_last() && gradient.is_dense(),
         false => gradient.is_contiguous(),
     };
@@ -264,10 +282,10 @@ fn on_dense_gradient(rule: Rule, operation: Operation) -> Rule {
 
 /// A normalisation of rows copies an input that is not contiguous (`expect_contiguous` in layer_norm.cpp, `contiguous`
 /// in SoftMax.cpp); group normalisation accepts channels-last.
-fn in_rows(rule: Rule, operation: Operation) -> Rule {
+fn in_rows(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let layout = operation.layout(0);
     let grouped = matches!(operation.node.op, Op::GroupNorm { .. })
-        && operation.node.runs != Runs::InstanceNorm
+        && operation.node.runs != PytorchRun::InstanceNorm
         && layout.is_dense();
     match layout.is_contiguous() || grouped || !operation.within_kernels {
         true => rule,
@@ -277,94 +295,100 @@ fn in_rows(rule: Rule, operation: Operation) -> Rule {
 
 /// An operation without special rules: first the result, then further tensors of its forward; backward the gradients of
 /// the inputs, then those of the weights.
-fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+fn plain_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let result = match facts.storage {
-        Storage::Own | Storage::Needed => Output,
-        Storage::View => Reuse,
-        Storage::Resident => Resident,
+        ResultStorage::Own | ResultStorage::Needed => Output,
+        ResultStorage::View => Reuse,
+        ResultStorage::Resident => Resident,
     };
     let inputs = 0..operation.node.inputs.len();
     let gradients = inputs.filter_map(|input| match facts.gradient {
-        Gradient::Ends => None,
-        Gradient::Made => Some(InputGradient(input)),
-        Gradient::Passed => Some(PassGradient(input)),
+        GradientFlow::Ends => None,
+        GradientFlow::Made => Some(InputGradient(input)),
+        GradientFlow::Passed => Some(PassGradient(input)),
     });
     let rule = rule
         .forward([result])
         .forward(with_buffers(operation, facts))
-        .saves(saved(operation, facts.needs))
+        .saves(saved_tensors(operation, facts.needs))
         .backward(gradients)
-        .backward(operation.learned(facts.weights.len()));
+        .backward(operation.weight_gradients(facts.weights.len()));
     derivative::of_expression(rule, operation, facts)
 }
 
 /// The tensors of forward apart from the result.
-fn with_buffers(operation: Operation, facts: &Facts) -> Vec<Move> {
+fn with_buffers(operation: StepOperation, facts: &OperationFacts) -> Vec<RuleAction> {
     match facts.auxiliary {
         // Attention, dropout and recurrent layers have rules of their own.
-        None | Some(Auxiliary::Sums(_) | Auxiliary::Draw | Auxiliary::Mask | Auxiliary::States) => Vec::new(),
-        Some(Auxiliary::Statistics(rows)) => {
-            vec![Keep(Amount::per_sample(times([operation.step.weight(), rows]))); 2]
+        None
+        | Some(AuxiliaryResult::Sums(_) | AuxiliaryResult::Draw | AuxiliaryResult::Mask | AuxiliaryResult::States) => {
+            Vec::new()
         }
-        Some(Auxiliary::Indices) => {
+        Some(AuxiliaryResult::Statistics(rows)) => {
+            vec![Keep(BatchBytes::per_sample(times([operation.step.weight(), rows]))); 2]
+        }
+        Some(AuxiliaryResult::Indices) => {
             // max_pool2d_with_indices, even where the indices are not used (aten/src/ATen/native/Pooling.cpp).
-            let indices = Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements()));
+            let indices = BatchBytes::per_sample(INDEX.saturating_mul(operation.node.shape.elements()));
             if operation.step.trains() { vec![Keep(indices)] } else { vec![Take(indices), Drop(0)] }
         }
     }
 }
 
-fn saved(operation: Operation, needs: Needs) -> Vec<Saved> {
+fn saved_tensors(operation: StepOperation, needs: BackwardNeeds) -> Vec<SavedTensor> {
     match needs {
-        Needs::Nothing => Vec::new(),
-        Needs::First => vec![Saved::Input(0)],
-        Needs::Inputs => (0..operation.node.inputs.len()).map(Saved::Input).collect(),
-        Needs::Result => vec![Saved::Output],
-        Needs::All => (0..operation.node.inputs.len()).map(Saved::Input).chain([Saved::Output]).collect(),
+        BackwardNeeds::Nothing => Vec::new(),
+        BackwardNeeds::First => vec![SavedTensor::Input(0)],
+        BackwardNeeds::Inputs => (0..operation.node.inputs.len()).map(SavedTensor::Input).collect(),
+        BackwardNeeds::Result => vec![SavedTensor::Output],
+        BackwardNeeds::All => {
+            (0..operation.node.inputs.len()).map(SavedTensor::Input).chain([SavedTensor::Output]).collect()
+        }
     }
 }
 
-fn batch_norm(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+fn batch_norm(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let framework = operation.platform.framework;
-    let bytes = |dims: &Shape| Amount::once(operation.step.weight().saturating_mul(dims.elements()));
+    let bytes = |dims: &Shape| BatchBytes::constant(operation.step.weight().saturating_mul(dims.elements()));
     let statistics = facts.buffers.iter().map(bytes);
     // A mean and an inverse deviation of every channel.
     let [mean, deviation] = [0, 1].map(|at| bytes(&facts.buffers[at]));
     // nn.BatchNorm2d's num_batches_tracked; its "+ 1" makes a new tensor each step.
-    let counter = framework.batch_norm_counts.then_some(Amount::once(INDEX));
-    let rule = Rule { buffers: statistics.chain(counter).collect(), ..rule };
+    let counter = framework.batch_norm_counts.then_some(BatchBytes::constant(INDEX));
+    let rule = MemoryRule { buffers: statistics.chain(counter).collect(), ..rule };
     if !operation.step.trains() {
         return rule.forward([Output]);
     }
     let rule = match operation.network.works_as_in_training(operation.node, operation.step) {
-        false => rule.forward([Output]).saves([Saved::Input(0)]),
+        false => rule.forward([Output]).saves([SavedTensor::Input(0)]),
         true => {
             let counts = counter.map_or(vec![], |counter| vec![Take(counter), Drop(0)]);
-            rule.forward(counts).forward([Output, Keep(mean), Keep(deviation)]).saves([Saved::Input(0)])
+            rule.forward(counts).forward([Output, Keep(mean), Keep(deviation)]).saves([SavedTensor::Input(0)])
         }
     };
-    with_own_gradient(rule.backward(operation.learned(2).chain([InputGradient(0)])), operation)
+    with_own_gradient(rule.backward(operation.weight_gradients(2).chain([InputGradient(0)])), operation)
 }
 
 /// batch_norm_backward_cpu_template makes one gradient of the input, batch_norm_cpu's kernel another (Normalization.cpp).
-fn with_own_gradient(rule: Rule, operation: Operation) -> Rule {
-    let is_one = matches!(operation.node.op, Op::BatchNorm { .. }) || operation.node.runs == Runs::InstanceNorm;
+fn with_own_gradient(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+    let is_one = matches!(operation.node.op, Op::BatchNorm { .. }) || operation.node.runs == PytorchRun::InstanceNorm;
     let copies = operation.platform.framework.batch_norm_copies && operation.step.trains();
-    match is_one && copies && operation.within_kernels && operation.tracked(0) {
-        true => Rule { backward: borrowing(rule.backward, operation.input(0)), ..rule },
+    match is_one && copies && operation.within_kernels && operation.requires_gradient(0) {
+        true => MemoryRule { backward: borrowing(rule.backward, operation.input(0)), ..rule },
         false => rule,
     }
 }
 
 /// An assignment to a part of a tensor. Backward copies the gradient of all of it, clones that of the part, and makes zeros in its place (`CopySlices::apply_impl`
 /// in torch/csrc/autograd/functions/tensor.cpp, `CopyBackwards`).
-fn assigned(rule: Rule, operation: Operation) -> Rule {
-    let is_place = |input: &usize| operation.network.node(operation.node.inputs[*input]).element == Element::Integer;
-    let places = (1..operation.node.inputs.len()).filter(is_place).map(Saved::Input).collect::<Vec<_>>();
+fn assignment_rule(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+    let is_place =
+        |input: &usize| operation.network.node(operation.node.inputs[*input]).element == ElementKind::Integer;
+    let places = (1..operation.node.inputs.len()).filter(is_place).map(SavedTensor::Input).collect::<Vec<_>>();
     let rule = rule.forward([if operation.in_place { Reuse } else { Output }]).saves(places);
-    let part = (1..operation.node.inputs.len()).rev().find(|&input| operation.tracked(input));
+    let part = (1..operation.node.inputs.len()).rev().find(|&input| operation.requires_gradient(input));
     let (part, zeros) = (part.map(InputGradient), part.map(|input| Take(operation.input(input))));
-    let whole = match operation.node.inputs.len() > 1 && !operation.tracked(0) {
+    let whole = match operation.node.inputs.len() > 1 && !operation.requires_gradient(0) {
         true => Take(operation.output()),
         false => InputGradient(0),
     };
@@ -374,42 +398,42 @@ fn assigned(rule: Rule, operation: Operation) -> Rule {
 }
 
 /// An activation in the memory of its input.
-fn overwriting(rule: Rule, operation: Operation, activation: Activation) -> Rule {
+fn overwriting(rule: MemoryRule, operation: StepOperation, activation: Activation) -> MemoryRule {
     let rule = rule.backward([InputGradient(0)]);
-    if activation == Activation::Relu6 && operation.platform.framework.relu6 == Rectifier::InputCopy {
+    if activation == Activation::Relu6 && operation.platform.framework.relu6 == SavedRectifier::InputCopy {
         let tracked = operation.tracked[operation.id.index()];
         let copy = (operation.step.trains() && tracked).then_some(Keep(operation.input(0)));
         return rule.forward(copy).forward([Reuse]);
     }
-    rule.forward([Reuse]).saves([Saved::Output])
+    rule.forward([Reuse]).saves([SavedTensor::Output])
 }
 
-fn dropout(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+fn dropout(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     if !operation.step.trains() {
         return rule.forward([Reuse]);
     }
     let mask = match operation.platform.framework.dropout {
-        _ if facts.auxiliary == Some(Auxiliary::Draw) => Amount::per_sample(operation.number()),
-        Mask::Floats => operation.output(),
-        Mask::Bytes => Amount::per_sample(operation.node.shape.elements()),
+        _ if facts.auxiliary == Some(AuxiliaryResult::Draw) => BatchBytes::per_sample(operation.number()),
+        DropoutMask::Floats => operation.output(),
+        DropoutMask::Bytes => BatchBytes::per_sample(operation.node.shape.elements()),
     };
     rule.forward([Keep(mask), Output]).backward([InputGradient(0)])
 }
 
 /// A part of a `torch.autograd.Function` that keeps nothing but what it reads.
-fn in_function(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
-    let mut rule = plain(rule, operation, facts);
-    let is_read = |index: usize| operation.network.node(operation.node.inputs[index]).runs != Runs::InFunction;
-    rule.saves.retain(|saved| matches!(*saved, Saved::Input(index) if is_read(index)));
+fn in_function(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
+    let mut rule = plain_rule(rule, operation, facts);
+    let is_read = |index: usize| operation.network.node(operation.node.inputs[index]).runs != PytorchRun::InFunction;
+    rule.saves.retain(|saved| matches!(*saved, SavedTensor::Input(index) if is_read(index)));
     rule
 }
 
 /// A step of a variance. Forward makes numbers of the size of the result alone, backward the differences from the mean and their product with the gradient
 /// (`var_backward` in FunctionsManual.cpp).
-fn in_variance(rule: Rule, operation: Operation) -> Rule {
-    let is_own = |index: &usize| operation.network.node(operation.node.inputs[*index]).runs != Runs::Variance;
+fn in_variance(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+    let is_own = |index: &usize| operation.network.node(operation.node.inputs[*index]).runs != PytorchRun::Variance;
     let elements = |index: usize| operation.network.input_of(operation.node, index).elements();
-    let saves = (0..operation.node.inputs.len()).filter(is_own).map(Saved::Input).collect::<Vec<_>>();
+    let saves = (0..operation.node.inputs.len()).filter(is_own).map(SavedTensor::Input).collect::<Vec<_>>();
     if elements(0) != operation.node.shape.elements() || operation.node.inputs.len() == 1 {
         return rule.forward([Output]).backward([InputGradient(0)]);
     }
@@ -422,80 +446,96 @@ fn in_variance(rule: Rule, operation: Operation) -> Rule {
 
 /// The logarithm of `logsigmoid` reads the buffer that processors keep and others compute again (`log_sigmoid_forward` in Activation.cpp and
 /// ActivationLogSigmoidKernel.cu).
-fn without_buffer(rule: Rule, operation: Operation) -> Rule {
-    let reads_part = operation.network.node(operation.node.inputs[0]).runs == Runs::WithReader;
-    match reads_part && operation.platform.lists() == Lists::Accelerator {
-        true => Rule { saves: Vec::new(), ..rule },
+fn without_buffer(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+    let reads_part = operation.network.node(operation.node.inputs[0]).runs == PytorchRun::WithReader;
+    match reads_part && operation.platform.lists() == AutocastDevice::Accelerator {
+        true => MemoryRule { saves: Vec::new(), ..rule },
         false => rule,
     }
 }
 
 /// Backward reads copies of the operands that it saved as they are.
-fn copying_saved(mut rule: Rule) -> Rule {
+fn copying_saved(mut rule: MemoryRule) -> MemoryRule {
     if rule.casts.by == CastBy::Kernel {
-        let copy = |saved: &Saved| match *saved {
-            Saved::Input(index) => rule.casts.input(index),
-            Saved::Cast(_) | Saved::Output => None,
+        let copy = |saved: &SavedTensor| match *saved {
+            SavedTensor::Input(index) => rule.casts.input(index),
+            SavedTensor::Cast(_) | SavedTensor::Output => None,
         };
         rule.backward = rule.saves.iter().filter_map(copy).fold(rule.backward, borrowing);
     }
     rule
 }
 
-fn arithmetic(rule: Rule, operation: Operation, binary: Binary, facts: &Facts) -> Rule {
-    if operation.node.inputs.len() == 1 || facts.gradient == Gradient::Ends {
-        return plain(rule, operation, facts);
+fn arithmetic(
+    rule: MemoryRule,
+    operation: StepOperation,
+    binary: BinaryFunction,
+    facts: &OperationFacts,
+) -> MemoryRule {
+    if operation.node.inputs.len() == 1 || facts.gradient == GradientFlow::Ends {
+        return plain_rule(rule, operation, facts);
     }
-    let is_fused = |saved: &Saved| match *saved {
-        Saved::Input(index) => operation.network.node(operation.node.inputs[index]).runs == Runs::WithReader,
-        Saved::Cast(_) | Saved::Output => false,
+    let is_fused = |saved: &SavedTensor| match *saved {
+        SavedTensor::Input(index) => {
+            operation.network.node(operation.node.inputs[index]).runs == PytorchRun::WithReader
+        }
+        SavedTensor::Cast(_) | SavedTensor::Output => false,
     };
     // A factor is saved for the gradient of the other one, a dividend for that of its divisor (tools/autograd/derivatives.yaml).
-    let is_needed = |saved: &Saved| match (*saved, binary) {
-        (Saved::Input(index), Binary::Mul) => operation.tracked(1 - index),
-        (Saved::Input(0), Binary::Div) => operation.tracked(1),
-        (Saved::Input(_) | Saved::Cast(_) | Saved::Output, _) => true,
+    let is_needed = |saved: &SavedTensor| match (*saved, binary) {
+        (SavedTensor::Input(index), BinaryFunction::Mul) => operation.requires_gradient(1 - index),
+        (SavedTensor::Input(0), BinaryFunction::Div) => operation.requires_gradient(1),
+        (SavedTensor::Input(_) | SavedTensor::Cast(_) | SavedTensor::Output, _) => true,
     };
-    let saved = saved(operation, facts.needs).into_iter().filter(|saved| !is_fused(saved) && is_needed(saved));
+    let saved = saved_tensors(operation, facts.needs).into_iter().filter(|saved| !is_fused(saved) && is_needed(saved));
     let rule = rule.forward([Output]).saves(saved);
     let same = |index: usize| operation.network.input_of(operation.node, index).dims() == operation.node.shape.dims();
     let pass = |index: usize| if same(index) { PassGradient(index) } else { InputGradient(index) };
     let full = Take(operation.output());
-    let stretched = (0..2).filter(|&index| !same(index) && operation.tracked(index)).count();
+    let stretched = (0..2).filter(|&index| !same(index) && operation.requires_gradient(index)).count();
     match (binary, same(0), same(1)) {
-        (Binary::Add, ..) => rule.backward([pass(0), pass(1)]),
-        (Binary::Sub, ..) => rule.backward([pass(0), InputGradient(1)]),
+        (BinaryFunction::Add, ..) => rule.backward([pass(0), pass(1)]),
+        (BinaryFunction::Sub, ..) => rule.backward([pass(0), InputGradient(1)]),
         // An input that was broadcast: its gradient at full size first, then the sum (torch/csrc/autograd/engine.cpp).
-        (Binary::Mul, true, true) => rule.backward([InputGradient(0), InputGradient(1)]),
-        (Binary::Mul, ..) => {
+        (BinaryFunction::Mul, true, true) => rule.backward([InputGradient(0), InputGradient(1)]),
+        (BinaryFunction::Mul, ..) => {
             let [own, summed] = if same(0) { [0, 1] } else { [1, 0] };
             let rule = rule.backward(vec![full; stretched]).backward([InputGradient(own), InputGradient(summed)]);
             rule.backward(vec![Drop(0); stretched])
         }
-        (Binary::Div, ..) if !operation.tracked(1) => {
+        (BinaryFunction::Div, ..) if !operation.requires_gradient(1) => {
             rule.backward(vec![full; stretched]).backward([InputGradient(0)]).backward(vec![Drop(0); stretched])
         }
         // The divisor's gradient comes first, as -grad * ((self / other) / other) (div_tensor_other_grad).
-        (Binary::Div, true, true) => {
+        (BinaryFunction::Div, true, true) => {
             rule.backward([full; 3]).backward([InputGradient(1)]).backward([Drop(0); 3]).backward([InputGradient(0)])
         }
-        (Binary::Div, ..) => {
+        (BinaryFunction::Div, ..) => {
             let rule = rule.backward([full; 4]).backward([Drop(0); 3]);
             rule.backward([InputGradient(0), InputGradient(1), Drop(0)])
         }
         // where(self == other, grad / 2, grad).masked_fill_(self < other, 0)
-        (Binary::Max | Binary::Min, ..) => {
-            let masks = Take(Amount::per_sample(times([2, operation.node.shape.elements()])));
+        (BinaryFunction::Max | BinaryFunction::Min, ..) => {
+            let masks = Take(BatchBytes::per_sample(times([2, operation.node.shape.elements()])));
             rule.backward([masks, full, InputGradient(0), InputGradient(1), Drop(0), Drop(0)])
         }
         // grad * (exponent * self.pow(exponent - 1)), and with masks for the exponent's.
-        (Binary::Pow, ..) => {
+        (BinaryFunction::Pow, ..) => {
             rule.backward([full; 4]).backward([InputGradient(0), InputGradient(1)]).backward([Drop(0); 4])
         }
         // Masked or multiplied by another result of the same size.
-        (Binary::Mod | Binary::PRelu, ..) => rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)]),
-        (Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual, ..) => rule,
-        (Binary::And | Binary::Or | Binary::Xor, ..) => rule,
+        (BinaryFunction::Mod | BinaryFunction::PRelu, ..) => {
+            rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)])
+        }
+        (
+            BinaryFunction::Equal
+            | BinaryFunction::Less
+            | BinaryFunction::LessOrEqual
+            | BinaryFunction::Greater
+            | BinaryFunction::GreaterOrEqual,
+            ..,
+        ) => rule,
+        (BinaryFunction::And | BinaryFunction::Or | BinaryFunction::Xor, ..) => rule,
     }
 }
 
@@ -504,7 +544,8 @@ mod tests {
     use crate::Simulation;
     use perf4sight_base::error::Result;
     use perf4sight_network::{
-        Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Runs, Shape, Unknown, Window,
+        Activation, Affine, BinaryFunction, Conv, Linear, Network, NetworkBuilder, Op, PytorchRun, ReductionKind,
+        Shape, UnknownOperation, Window,
     };
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
@@ -516,21 +557,21 @@ mod tests {
         let mut builder = NetworkBuilder::new("loop", Shape::new([16, 32]));
         let linear = |out_features| Op::Linear(Linear { out_features, bias: true });
         let read = builder.add("l", linear(32), &[builder.input()])?;
-        let mut out = builder.add("out", Op::Binary(Binary::Mul), &[read])?;
+        let mut out = builder.add("out", Op::Binary(BinaryFunction::Mul), &[read])?;
         let mut state = None;
         for time in 0..16 {
             let mut add = |name: &str, op: Op, of: &[_]| builder.add(format!("{name}{time}"), op, of);
             let slice = add("slice", Op::Slice { axis: 0, start: time, length: 1 }, &[read])?;
             let row = add("row", Op::Reshape(Shape::new([32])), &[slice])?;
-            let sum = state.map_or(Ok(row), |state| add("sum", Op::Binary(Binary::Add), &[state, row]))?;
+            let sum = state.map_or(Ok(row), |state| add("sum", Op::Binary(BinaryFunction::Add), &[state, row]))?;
             let bent = add("bent", Op::Activation(Activation::Tanh), &[sum])?;
             let put = add("put", Op::Reshape(Shape::new([1, 32])), &[bent])?;
-            let assigned = Unknown::new("ScatterElements", Shape::new([16, 32]), 0);
+            let assigned = UnknownOperation::new("ScatterElements", Shape::new([16, 32]), 0);
             (out, state) = (add("assigned", Op::Unknown(assigned), &[out, put])?, Some(bent));
         }
         let last = builder.add("o", linear(4), &[out])?;
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        let (network, cpu) = (builder.finish(last), Platform::named("cpu")?);
+        let (network, cpu) = (builder.finish(last), Platform::for_name("cpu")?);
         let peak = Simulation::new(&network, step, &cpu).peak(64).allocated.0 as f64;
         assert!((peak / 694_752.0 - 1.0).abs() < 0.01, "{peak}");
         Ok(())
@@ -543,7 +584,7 @@ mod tests {
     /// The peak of a step of AdamW with gradients freed before it.
     fn adamw(network: &Network, samples: u64) -> Result<f64> {
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        Ok(Simulation::new(network, step, &Platform::named("cpu")?).peak(samples).allocated.0 as f64)
+        Ok(Simulation::new(network, step, &Platform::for_name("cpu")?).peak(samples).allocated.0 as f64)
     }
 
     /// `x = a(x); o(x * x.var(1, keepdim=True))` with layers of 64 to 256 and 8 features: the peak of PyTorch's allocator over three steps of AdamW with 512 samples is
@@ -553,13 +594,13 @@ mod tests {
         let mut builder = NetworkBuilder::new("variance", Shape::new([64]));
         let read = builder.add("a", linear(256), &[builder.input()])?;
         let first = builder.node_count();
-        let mean = || Op::Reduce { reduction: Reduction::Mean, axes: vec![0], keep: true };
+        let mean = || Op::Reduce { reduction: ReductionKind::Mean, axes: vec![0], keep: true };
         let middle = builder.add("mean", mean(), &[read])?;
-        let differences = builder.add("differences", Op::Binary(Binary::Sub), &[read, middle])?;
-        let squares = builder.add("squares", Op::Binary(Binary::Mul), &[differences, differences])?;
+        let differences = builder.add("differences", Op::Binary(BinaryFunction::Sub), &[read, middle])?;
+        let squares = builder.add("squares", Op::Binary(BinaryFunction::Mul), &[differences, differences])?;
         let variance = builder.add("variance", mean(), &[squares])?;
-        builder.set_runs_from(first, Runs::Variance);
-        let scaled = builder.add("scaled", Op::Binary(Binary::Mul), &[read, variance])?;
+        builder.set_runs_from(first, PytorchRun::Variance);
+        let scaled = builder.add("scaled", Op::Binary(BinaryFunction::Mul), &[read, variance])?;
         let last = builder.add("o", linear(8), &[scaled])?;
         let peak = adamw(&builder.finish(last), 512)?;
         assert!((peak / 2_471_064.0 - 1.0).abs() < 0.005, "{peak}");
@@ -572,7 +613,7 @@ mod tests {
         let mut builder = NetworkBuilder::new("logsigmoid", Shape::new([64]));
         let read = builder.add("a", linear(256), &[builder.input()])?;
         let sigmoid = builder.add("sigmoid", Op::Activation(Activation::Sigmoid), &[read])?;
-        builder.set_runs(sigmoid, Runs::WithReader);
+        builder.set_runs(sigmoid, PytorchRun::WithReader);
         let logarithm = builder.add("logarithm", Op::Activation(Activation::Log), &[sigmoid])?;
         let last = builder.add("o", linear(8), &[logarithm])?;
         let peak = adamw(&builder.finish(last), 512)?;
@@ -588,7 +629,7 @@ mod tests {
         let read = builder.add("w", linear(256), &[builder.input()])?;
         let bent = builder.add("bent", Op::Activation(Activation::Relu), &[read])?;
         let last = builder.add("turned", linear(400), &[bent])?;
-        builder.set_runs(last, Runs::OnAnothers);
+        builder.set_runs(last, PytorchRun::OnAnothers);
         builder.set_trained(last, 400);
         let peak = adamw(&builder.finish(last), 64)?;
         assert!((peak / 2_571_032.0 - 1.0).abs() < 0.005, "{peak}");
@@ -598,7 +639,7 @@ mod tests {
     /// What a constant divides or multiplies is needed for no gradient (tools/autograd/derivatives.yaml: mul, div), and a constant gets none: nothing but results are there.
     #[test]
     fn operands_are_kept_for_the_gradient_of_the_other() -> Result<()> {
-        let of = |op: Binary| -> Result<f64> {
+        let of = |op: BinaryFunction| -> Result<f64> {
             let mut builder = NetworkBuilder::new("scaled", Shape::new([8, 512]));
             let read = builder.add("a", linear(512), &[builder.input()])?;
             let scale = builder.add("scale", Op::Parameter(Shape::new([8, 512])), &[])?;
@@ -608,7 +649,7 @@ mod tests {
             adamw(&builder.finish(last), 256)
         };
         // A sum needs neither operand.
-        assert_eq!([of(Binary::Mul)?, of(Binary::Div)?], [of(Binary::Add)?; 2]);
+        assert_eq!([of(BinaryFunction::Mul)?, of(BinaryFunction::Div)?], [of(BinaryFunction::Add)?; 2]);
         Ok(())
     }
 
@@ -623,13 +664,13 @@ mod tests {
             last = builder.add(name, conv, &[last])?;
             let norm = Op::GroupNorm { groups: 32, affine: Affine::None };
             last = builder.add(format!("{name}_norm"), norm, &[last])?;
-            builder.set_runs(last, Runs::InstanceNorm);
+            builder.set_runs(last, PytorchRun::InstanceNorm);
         }
-        let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false };
+        let mean = Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false };
         let mean = builder.add("mean", mean, &[last])?;
         let last = builder.add("l", Op::Linear(Linear { out_features: 5, bias: true }), &[mean])?;
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        let (network, cpu) = (builder.finish(last), Platform::named("cpu")?);
+        let (network, cpu) = (builder.finish(last), Platform::for_name("cpu")?);
         let peak = Simulation::new(&network, step, &cpu).peak(4).allocated.0 as f64;
         assert!((peak / 3_402_640.0 - 1.0).abs() < 0.001, "{peak}");
         Ok(())

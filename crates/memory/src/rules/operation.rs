@@ -1,15 +1,15 @@
 //! One operation of a network, on a device, within a step.
 
-use super::rule::{CastBy, Casts, Move};
-use crate::amount::Amount;
-use crate::layout::{Layout, reads_row};
-use perf4sight_network::{Borrows, Conv, Element, Network, Node, NodeId, Numbers};
-use perf4sight_platform::{Asked, Platform, Workspace};
-use perf4sight_step::workload::{Lists, Number, Step};
+use super::rule::{CastBy, OperandCasts, RuleAction};
+use crate::amount::BatchBytes;
+use crate::layout::{TensorLayout, reads_row};
+use perf4sight_network::{BorrowedMemory, Conv, ElementKind, Network, Node, NodeId, NumberTypes};
+use perf4sight_platform::{ConvolutionQuery, ConvolutionWorkspace, Platform};
+use perf4sight_step::workload::{AutocastDevice, NumberFormat, Step};
 
 /// One operation of a network, on a device, within a step.
 #[derive(Clone, Copy)]
-pub(crate) struct Operation<'a> {
+pub(crate) struct StepOperation<'a> {
     pub network: &'a Network,
     pub id: NodeId,
     pub node: &'a Node,
@@ -24,23 +24,23 @@ pub(crate) struct Operation<'a> {
     /// For every node, whether its gradient is computed.
     pub tracked: &'a [bool],
     /// For every node, the layout of its result.
-    pub layouts: &'a [Layout],
+    pub layouts: &'a [TensorLayout],
     /// For every node, the layout of the gradient of its result, where it is known.
-    pub gradients: &'a [Option<Layout>],
+    pub gradients: &'a [Option<TensorLayout>],
     /// For every node, the formats of its computation.
-    pub numbers: &'a [Numbers],
+    pub numbers: &'a [NumberTypes],
 }
 
-impl<'a> Operation<'a> {
+impl<'a> StepOperation<'a> {
     /// The workspaces of its libraries.
-    pub fn workspaces(&self) -> &'a [Workspace] {
+    pub fn workspaces(&self) -> &'a [ConvolutionWorkspace] {
         if self.within_kernels { &self.platform.workspaces } else { &[] }
     }
 
     /// Bytes of one of the inputs, as it is read.
-    pub fn input(&self, index: usize) -> Amount {
+    pub fn input(&self, index: usize) -> BatchBytes {
         let input = self.network.node(self.node.inputs[index]);
-        Amount::tensor(&input.shape, input.element.bytes(self.number()))
+        BatchBytes::tensor(&input.shape, input.element.bytes(self.number()))
     }
 
     /// Bytes of one of the numbers that it computes with.
@@ -50,19 +50,20 @@ impl<'a> Operation<'a> {
 
     /// Whether it computes with fewer bits than single precision has.
     pub fn is_low(&self) -> bool {
-        self.number() < Number::Fp32.bytes()
+        self.number() < NumberFormat::Fp32.bytes()
     }
 
     /// The conversions of its operands; `weights` are their elements.
-    pub fn casts(&self, weights: &[u64]) -> Casts {
+    pub fn casts(&self, weights: &[u64]) -> OperandCasts {
         let own = self.numbers[self.id.index()];
         let input = |(index, input): (usize, &NodeId)| {
             let is_cast = self.numbers[input.index()].result != own.result;
-            (is_cast && self.network.node(*input).element == Element::Number).then(|| self.input(index))
+            (is_cast && self.network.node(*input).element == ElementKind::Number).then(|| self.input(index))
         };
-        let is_cast = own.weights != self.step.precision.held();
-        let weight = |elements: &u64| is_cast.then(|| Amount::once(own.weights.bytes().saturating_mul(*elements)));
-        Casts {
+        let is_cast = own.weights != self.step.precision.held_format();
+        let weight =
+            |elements: &u64| is_cast.then(|| BatchBytes::constant(own.weights.bytes().saturating_mul(*elements)));
+        OperandCasts {
             by: self.cast_by(),
             inputs: self.node.inputs.iter().enumerate().map(input).collect(),
             weights: weights.iter().map(weight).collect(),
@@ -72,19 +73,19 @@ impl<'a> Operation<'a> {
     fn cast_by(&self) -> CastBy {
         match (self.network.promotes(self.node, self.platform.lists()), self.platform.lists()) {
             (false, _) => CastBy::Autocast,
-            (true, Lists::Processor) => CastBy::Kernel,
-            (true, Lists::Accelerator) => CastBy::KernelWithoutCopy,
+            (true, AutocastDevice::Processor) => CastBy::Kernel,
+            (true, AutocastDevice::Accelerator) => CastBy::KernelWithoutCopy,
         }
     }
 
     /// Whether a convolution runs in `torch.channels_last`: as the module was seen to do it, else where its image or its filters are.
     pub fn runs_channels_last(&self) -> bool {
         let is_so = || self.layout(0).is_channels_last() || self.filters_are_channels_last();
-        self.borrows().map_or_else(|| is_so() && !self.reads_row(), |by| by == Borrows::ChannelsLast)
+        self.borrows().map_or_else(|| is_so() && !self.reads_row(), |by| by == BorrowedMemory::ChannelsLast)
     }
 
     /// What a convolution borrows by, where the module was seen to run it.
-    pub fn borrows(&self) -> Option<Borrows> {
+    pub fn borrows(&self) -> Option<BorrowedMemory> {
         self.network.followed().and_then(|followed| followed.borrows(self.id))
     }
 
@@ -93,17 +94,17 @@ impl<'a> Operation<'a> {
         self.network.followed().is_some_and(|followed| followed.channels_last().filters)
     }
 
-    pub fn result(&self) -> &Layout {
+    pub fn result(&self) -> &TensorLayout {
         &self.layouts[self.id.index()]
     }
 
     /// The layout of the gradient of the result, where it is known.
-    pub fn gradient(&self) -> Option<&Layout> {
+    pub fn gradient(&self) -> Option<&TensorLayout> {
         self.gradients[self.id.index()].as_ref()
     }
 
     /// The layout of one of the inputs.
-    pub fn layout(&self, index: usize) -> &Layout {
+    pub fn layout(&self, index: usize) -> &TensorLayout {
         &self.layouts[self.node.inputs[index].index()]
     }
 
@@ -113,30 +114,30 @@ impl<'a> Operation<'a> {
     }
 
     /// Whether the gradient of an input is required.
-    pub fn tracked(&self, index: usize) -> bool {
+    pub fn requires_gradient(&self, index: usize) -> bool {
         self.tracked[self.node.inputs[index].index()]
     }
 
     /// Whether it gives one of the tensors of its weights a gradient: 0 is the weight, 1 the bias.
-    pub fn learns(&self, tensor: usize) -> bool {
-        self.network.trains(self.node) && self.network.learned(self.node)[tensor]
+    pub fn trains(&self, tensor: usize) -> bool {
+        self.network.trains(self.node) && self.network.trained_parts(self.node)[tensor]
     }
 
     /// The gradients of those of its first weights that training changes.
-    pub fn learned(&self, tensors: usize) -> impl Iterator<Item = Move> + use<> {
-        let learned: Vec<usize> = (0..tensors).filter(|tensor| self.learns(*tensor)).collect();
-        learned.into_iter().map(Move::WeightGradient)
+    pub fn weight_gradients(&self, tensors: usize) -> impl Iterator<Item = RuleAction> + use<> {
+        let learned: Vec<usize> = (0..tensors).filter(|tensor| self.trains(*tensor)).collect();
+        learned.into_iter().map(RuleAction::WeightGradient)
     }
 
     /// Bytes of the result.
-    pub fn output(&self) -> Amount {
-        Amount::result(self.node, self.number())
+    pub fn output(&self) -> BatchBytes {
+        BatchBytes::result(self.node, self.number())
     }
 
     /// The properties that decide which library computes this convolution.
-    pub fn asked(&self, conv: &Conv) -> Asked {
+    pub fn convolution_query(&self, conv: &Conv) -> ConvolutionQuery {
         let (window, input) = (&conv.window, self.network.input_of(self.node, 0));
-        Asked {
+        ConvolutionQuery {
             kernel: window.kernel,
             moves_by_one: (window.stride, window.dilation) == ([1; 2], [1; 2]),
             groups: conv.groups,

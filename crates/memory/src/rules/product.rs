@@ -4,34 +4,35 @@
 //! aten/src/ATen/native/LinearAlgebra.cpp (`_matmul_impl`) and Linear.cpp: the leading axes are folded into one, which
 //! copies operands whose layout does not permit that; autograd then saves the copy.
 
-use super::operation::Operation;
-use super::rule::Move::{CopyGradient, Drop, InputGradient, Keep, Output, Take};
-use super::rule::{Move, Rule, Saved};
-use crate::amount::Amount;
-use perf4sight_network::{Facts, Runs};
+use super::operation::StepOperation;
+use super::rule::RuleAction::{CopyGradient, Drop, InputGradient, Keep, Output, Take};
+use super::rule::{MemoryRule, RuleAction, SavedTensor};
+use crate::amount::BatchBytes;
+use perf4sight_network::{OperationFacts, PytorchRun};
 
 /// A fully connected layer, which folds all axes but the last.
-pub(super) fn linear(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+pub(super) fn linear(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let copied = operation.layout(0).folds_behind().is_none().then(|| operation.input(0));
     // The input is needed for the gradient of the weight only.
-    let weight = operation.tracked(0).then_some(Saved::Cast(0));
+    let weight = operation.requires_gradient(0).then_some(SavedTensor::Cast(0));
     let as_rows = operation.result().folds_before(1);
     let turned = operation.gradient().is_some_and(|gradient| as_rows && !gradient.folds_before(1));
     // The weight of another layer gets a part of its gradient here, which is added to that layer's.
-    let is_anothers = operation.node.runs == Runs::OnAnothers;
+    let is_anothers = operation.node.runs == PytorchRun::OnAnothers;
     let part = facts.weights.first().filter(|_| is_anothers).map(|weight| weight.dims.elements());
-    let part = part.map(|elements| [Take(Amount::once(operation.step.weight().saturating_mul(elements))), Drop(0)]);
-    reading(rule, operation, vec![(copied, operation.learns(0) || is_anothers)])
+    let part =
+        part.map(|elements| [Take(BatchBytes::constant(operation.step.weight().saturating_mul(elements))), Drop(0)]);
+    reading(rule, operation, vec![(copied, operation.trains(0) || is_anothers)])
         .saves(weight)
         .backward(turned.then_some(CopyGradient))
         .backward([InputGradient(0)])
         .backward(part.into_iter().flatten())
-        .backward(operation.learned(facts.weights.len()))
+        .backward(operation.weight_gradients(facts.weights.len()))
 }
 
 /// A product of stacks of matrices, which folds the stacks, stretched to the same first.
-pub(super) fn matmul(rule: Rule, operation: Operation) -> Rule {
-    if let Runs::SamplesAsRows { turned } = operation.node.runs {
+pub(super) fn matmul(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+    if let PytorchRun::SamplesAsRows { turned } = operation.node.runs {
         return at_once(rule, operation, turned);
     }
     let stack = |sizes: &[u64]| sizes[..sizes.len() - 2].to_vec();
@@ -39,42 +40,42 @@ pub(super) fn matmul(rule: Rule, operation: Operation) -> Rule {
     let whole = |index: usize| {
         let matrix: u64 = operation.layout(index).sizes().iter().rev().take(2).product();
         let matrices: u64 = stretched[1..].iter().product();
-        Amount::per_sample(operation.number().saturating_mul(matrices).saturating_mul(matrix))
+        BatchBytes::per_sample(operation.number().saturating_mul(matrices).saturating_mul(matrix))
     };
     let copied = (0..2).map(|index| {
         let layout = operation.layout(index);
         let same = stack(layout.sizes()) == stretched;
         let copied = (!same || !layout.folds_before(2)).then_some(whole(index));
         // Each is needed for the gradient of the other.
-        (copied, operation.tracked(1 - index))
+        (copied, operation.requires_gradient(1 - index))
     });
     let copied = copied.collect();
     // The gradient of the stretched operand, which is summed up (`expand` in `bmm_backward`).
-    let is_stretched = |&index: &usize| operation.tracked(index) && whole(index) != operation.input(index);
-    let stretched: Vec<Move> = (0..2).filter(is_stretched).map(|index| Take(whole(index))).collect();
-    let gone: Vec<Move> = stretched.iter().map(|_| Drop(0)).collect();
+    let is_stretched = |&index: &usize| operation.requires_gradient(index) && whole(index) != operation.input(index);
+    let stretched: Vec<RuleAction> = (0..2).filter(is_stretched).map(|index| Take(whole(index))).collect();
+    let gone: Vec<RuleAction> = stretched.iter().map(|_| Drop(0)).collect();
     reading(rule, operation, copied).backward(stretched).backward([InputGradient(0), InputGradient(1)]).backward(gone)
 }
 
 /// A product of all samples, as rows, with a weight.
-fn at_once(rule: Rule, operation: Operation, turned: bool) -> Rule {
+fn at_once(rule: MemoryRule, operation: StepOperation, turned: bool) -> MemoryRule {
     let operand = |index: usize| {
         let of = operation.network.node(operation.node.inputs[index]);
-        let copy = Amount::once(operation.number().saturating_mul(of.shape.elements()));
-        ((turned && of.is_common()).then_some(copy), operation.tracked(1 - index))
+        let copy = BatchBytes::constant(operation.number().saturating_mul(of.shape.elements()));
+        ((turned && of.is_common()).then_some(copy), operation.requires_gradient(1 - index))
     };
     reading(rule, operation, vec![operand(0), operand(1)]).backward([InputGradient(1), InputGradient(0)])
 }
 
 /// Copies of some of the operands, which stay where backward needs them, and the result.
-fn reading(rule: Rule, operation: Operation, operands: Vec<(Option<Amount>, bool)>) -> Rule {
+fn reading(rule: MemoryRule, operation: StepOperation, operands: Vec<(Option<BatchBytes>, bool)>) -> MemoryRule {
     let needed = |needed: bool| needed && operation.step.trains();
     let saves = operands.iter().enumerate().filter(|(_, (copy, is_needed))| copy.is_none() && needed(*is_needed));
-    let saves = saves.map(|(index, _)| Saved::Input(index));
+    let saves = saves.map(|(index, _)| SavedTensor::Input(index));
     let copies = operands.iter().filter_map(|(copy, is_needed)| Some(((*copy)?, needed(*is_needed))));
     let (kept, borrowed): (Vec<_>, Vec<_>) = copies.partition(|(_, needed)| *needed);
     let made = kept.into_iter().map(|(copy, _)| Keep(copy)).chain(borrowed.iter().map(|(copy, _)| Take(*copy)));
-    let gone: Vec<Move> = borrowed.iter().map(|_| Drop(0)).collect();
+    let gone: Vec<RuleAction> = borrowed.iter().map(|_| Drop(0)).collect();
     rule.forward(made.collect::<Vec<_>>()).forward([Output]).forward(gone).saves(saves.collect::<Vec<_>>())
 }
 
@@ -82,7 +83,7 @@ fn reading(rule: Rule, operation: Operation, operands: Vec<(Option<Amount>, bool
 mod tests {
     use crate::Simulation;
     use perf4sight_base::error::Result;
-    use perf4sight_network::{Activation, Linear, NetworkBuilder, Op, Reduction, Runs, Shape};
+    use perf4sight_network::{Activation, Linear, NetworkBuilder, Op, PytorchRun, ReductionKind, Shape};
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
 
@@ -93,18 +94,18 @@ mod tests {
         let mut builder = NetworkBuilder::new("experts", Shape::new([16, 48]));
         let first = builder.add("w1", Op::Parameter(Shape::new([48, 384])), &[])?;
         let apart = builder.add("apart", Op::MatMul, &[builder.input(), first])?;
-        builder.set_runs(apart, Runs::SamplesAsRows { turned: true });
+        builder.set_runs(apart, PytorchRun::SamplesAsRows { turned: true });
         let experts = builder.add("experts", Op::Reshape(Shape::new([16, 4, 96])), &[apart])?;
         let turned = builder.add("turned", Op::Transpose { order: vec![1, 0, 2] }, &[experts])?;
         let bent = builder.add("bent", Op::Activation(Activation::Tanh), &[turned])?;
         let second = builder.add("w2", Op::Parameter(Shape::new([4, 96, 48])), &[])?;
         let back = builder.add("back", Op::MatMul, &[bent, second])?;
-        builder.set_runs(back, Runs::SamplesAsRows { turned: false });
-        let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![0], keep: false };
+        builder.set_runs(back, PytorchRun::SamplesAsRows { turned: false });
+        let mean = Op::Reduce { reduction: ReductionKind::Mean, axes: vec![0], keep: false };
         let mean = builder.add("mean", mean, &[back])?;
         let last = builder.add("o", Op::Linear(Linear { out_features: 11, bias: true }), &[mean])?;
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        let (network, cpu) = (builder.finish(last), Platform::named("cpu")?);
+        let (network, cpu) = (builder.finish(last), Platform::for_name("cpu")?);
         let peak = Simulation::new(&network, step, &cpu).peak(64).allocated.0 as f64;
         assert!((peak / 5_448_136.0 - 1.0).abs() < 0.01, "{peak}");
         Ok(())

@@ -1,26 +1,26 @@
 //! The tensors that one operation allocates, keeps and borrows: moves in the order its library makes them.
 
-use crate::amount::Amount;
+use crate::amount::BatchBytes;
 
 /// One operation's rule.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Rule {
+pub(crate) struct MemoryRule {
     /// Its trainable tensors.
-    pub weights: Vec<Amount>,
+    pub weights: Vec<BatchBytes>,
     /// Tensors it keeps between steps that are not trained.
-    pub buffers: Vec<Amount>,
+    pub buffers: Vec<BatchBytes>,
     /// Autocast's conversions of its operands before it runs.
-    pub casts: Casts,
-    pub forward: Vec<Move>,
+    pub casts: OperandCasts,
+    pub forward: Vec<RuleAction>,
     /// The tensors that autograd saves until its backward ran.
-    pub saves: Vec<Saved>,
+    pub saves: Vec<SavedTensor>,
     /// The moves of its backward; the incoming gradient and the saved tensors are freed afterwards.
-    pub backward: Vec<Move>,
+    pub backward: Vec<RuleAction>,
 }
 
 /// One allocation, release or hand-over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Move {
+pub(crate) enum RuleAction {
     /// The result, in memory of its own.
     Output,
     /// The result is the first input's memory: a view, an identity, an overwritten input.
@@ -28,9 +28,9 @@ pub(crate) enum Move {
     /// The result exists between the steps: the batch, a free-standing parameter.
     Resident,
     /// A tensor apart from the result that backward needs: statistics, indices, masks.
-    Keep(Amount),
+    Keep(BatchBytes),
     /// Borrowed memory.
-    Take(Amount),
+    Take(BatchBytes),
     /// Borrowed memory is freed: the latest still held, or the one that many before it.
     Drop(usize),
     InputGradient(usize),
@@ -51,7 +51,7 @@ pub(crate) enum Move {
 
 /// A tensor that autograd saves without a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Saved {
+pub(crate) enum SavedTensor {
     Input(usize),
     /// The converted copy of a weight; a weight without one is held anyway.
     Cast(usize),
@@ -61,10 +61,10 @@ pub(crate) enum Saved {
 
 /// Operands that an operation reads in other formats; their gradients have these formats, and are cast back.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Casts {
+pub(crate) struct OperandCasts {
     pub by: CastBy,
-    pub inputs: Vec<Option<Amount>>,
-    pub weights: Vec<Option<Amount>>,
+    pub inputs: Vec<Option<BatchBytes>>,
+    pub weights: Vec<Option<BatchBytes>>,
 }
 
 /// What casts the operands.
@@ -80,47 +80,47 @@ pub(crate) enum CastBy {
     KernelWithoutCopy,
 }
 
-impl Casts {
-    pub fn input(&self, index: usize) -> Option<Amount> {
+impl OperandCasts {
+    pub fn input(&self, index: usize) -> Option<BatchBytes> {
         self.inputs.get(index).copied().flatten()
     }
 
-    pub fn weight(&self, index: usize) -> Option<Amount> {
+    pub fn weight(&self, index: usize) -> Option<BatchBytes> {
         self.weights.get(index).copied().flatten()
     }
 }
 
-impl Rule {
+impl MemoryRule {
     /// Appends moves to those of forward.
-    pub fn forward(mut self, moves: impl IntoIterator<Item = Move>) -> Self {
+    pub fn forward(mut self, moves: impl IntoIterator<Item = RuleAction>) -> Self {
         self.forward.extend(moves);
         self
     }
 
     /// Works both ways on a copy of that size.
-    pub fn copying(self, amount: Amount) -> Self {
+    pub fn copying(self, amount: BatchBytes) -> Self {
         let rule = self.copying_gradient(amount);
-        Rule { forward: borrowing(rule.forward, amount), ..rule }
+        MemoryRule { forward: borrowing(rule.forward, amount), ..rule }
     }
 
     /// Works backward on a copy of the incoming gradient, which is of that size.
-    pub fn copying_gradient(self, amount: Amount) -> Self {
-        Rule { backward: borrowing(self.backward, amount), ..self }
+    pub fn copying_gradient(self, amount: BatchBytes) -> Self {
+        MemoryRule { backward: borrowing(self.backward, amount), ..self }
     }
 
     /// Saves more tensors for backward.
-    pub fn saves(mut self, saved: impl IntoIterator<Item = Saved>) -> Self {
+    pub fn saves(mut self, saved: impl IntoIterator<Item = SavedTensor>) -> Self {
         self.saves.extend(saved);
         self
     }
 
     /// Appends moves to those of backward.
-    pub fn backward(mut self, moves: impl IntoIterator<Item = Move>) -> Self {
+    pub fn backward(mut self, moves: impl IntoIterator<Item = RuleAction>) -> Self {
         self.backward.extend(moves);
         self
     }
 }
 
-pub(super) fn borrowing(moves: Vec<Move>, amount: Amount) -> Vec<Move> {
-    [Move::Take(amount)].into_iter().chain(moves).chain([Move::Drop(0)]).collect()
+pub(super) fn borrowing(moves: Vec<RuleAction>, amount: BatchBytes) -> Vec<RuleAction> {
+    [RuleAction::Take(amount)].into_iter().chain(moves).chain([RuleAction::Drop(0)]).collect()
 }

@@ -1,11 +1,11 @@
-//! What oneDNN borrows to add up the gradients of filters and bias that threads compute of a part of the samples each ([`Work`] says how many do).
+//! What oneDNN borrows to add up the gradients of filters and bias that threads compute of a part of the samples each ([`FilterGradientWork`] says how many do).
 //!
 //! The sizes were read off PyTorch's profiler: 1x1, 3x3 and 5x5 kernels, 1 to 128 channels, images of 4 to 64 pixels, 2 to 8 samples; one to eight threads.
 
-use super::balance::{Division, ROWS, Work, best_part, summed_jobs};
+use super::balance::{FilterGradientWork, ROWS, ThreadDivision, best_part, summed_jobs};
 use crate::amount::product;
 use perf4sight_network::Shape;
-use perf4sight_step::workload::Number;
+use perf4sight_step::workload::NumberFormat;
 
 /// What a part of a scratchpad takes more than its contents.
 const PART: u64 = 128;
@@ -42,18 +42,19 @@ pub(super) struct FilterGradient<'a> {
 impl FilterGradient<'_> {
     /// Bytes of the scratchpad, for filters and for the bias.
     pub fn scratchpad(&self) -> [u64; 2] {
-        let ([inputs, outputs], blocks) = (self.filled(), self.blocks());
-        let filters = product([Number::Fp32.bytes(), self.groups, inputs, outputs, self.area]);
-        let bias = product([Number::Fp32.bytes(), self.groups, outputs]);
+        let ([inputs, outputs], blocks) = (self.filled_channels(), self.blocks());
+        let filters = product([NumberFormat::Fp32.bytes(), self.groups, inputs, outputs, self.area]);
+        let bias = product([NumberFormat::Fp32.bytes(), self.groups, outputs]);
         let [jobs, of_bias] = [product(blocks), blocks[1]].map(|jobs| product([jobs, self.groups]));
         let (learned, threads) = if self.of[1] < WIDE {
-            (reduced(self.threads, jobs, self.samples, filters / jobs), self.threads)
+            (reduction_bytes(self.threads, jobs, self.samples, filters / jobs), self.threads)
         } else {
-            let Division { sharing, threads } = self.work().map_or(Division::NONE, |work| work.divided());
+            let ThreadDivision { sharing, threads } =
+                self.work().map_or(ThreadDivision::NONE, |work| work.best_division());
             let sums = product([filters.saturating_add(if self.is_point { 0 } else { bias }), sharing - 1]);
             (if sharing > 1 { sums.saturating_add(PART + 2 * PAGE) } else { 0 }, threads)
         };
-        let of_bias = if self.bias { reduced(threads, of_bias, self.samples, bias / of_bias) } else { 0 };
+        let of_bias = if self.bias { reduction_bytes(threads, of_bias, self.samples, bias / of_bias) } else { 0 };
         [learned, of_bias]
     }
 
@@ -67,16 +68,16 @@ impl FilterGradient<'_> {
         [0, 1].map(|at| channels[at].div_ceil(self.of[at]))
     }
 
-    fn filled(&self) -> [u64; 2] {
+    fn filled_channels(&self) -> [u64; 2] {
         let channels = self.channels();
         [0, 1].map(|at| channels[at].next_multiple_of(self.of[at]))
     }
 
     /// What threads divide among them; none where there are more groups than threads.
-    fn work(&self) -> Option<Work> {
+    fn work(&self) -> Option<FilterGradientWork> {
         let (samples, [read, written]) = (self.samples, self.of);
         let [image, result] = self.images.map(|image| image.elements() / (image.channels() as u64).max(1));
-        let common = Work {
+        let common = FilterGradientWork {
             threads: self.threads / self.groups,
             parts: [samples; 2],
             sizes: [product([read, image]), product([written, result])],
@@ -93,15 +94,23 @@ impl FilterGradient<'_> {
             let part = pixels_of_part(result, self.images[1].image()[1] as u64);
             let parts = product([samples, result.div_ceil(part)]);
             let (sizes, filter_cost) = ([read * part, written * part], POINT_COST);
-            Work { parts: [parts; 2], sizes, step: 1, most: parts, filter_cost, is_evened: false, ..common }
+            FilterGradientWork {
+                parts: [parts; 2],
+                sizes,
+                step: 1,
+                most: parts,
+                filter_cost,
+                is_evened: false,
+                ..common
+            }
         } else if self.shares_rows && rows > ROWS {
             let most = product([samples, rows / ROWS]);
             let parts = [read_rows, rows].map(|rows| product([samples, rows]));
             let sizes = [common.sizes[0] / read_rows, common.sizes[1] / rows];
-            Work { parts, sizes, most, round_up_to: most, ..common }
+            FilterGradientWork { parts, sizes, most, round_up_to: most, ..common }
         } else {
             let most = product([samples, depth]);
-            Work { most, round_up_to: most, ..common }
+            FilterGradientWork { most, round_up_to: most, ..common }
         };
         (work.threads > 0).then_some(work)
     }
@@ -125,7 +134,7 @@ fn pixels_of_part(pixels: u64, width: u64) -> u64 {
 }
 
 /// Bytes of the sums of jobs that several threads compute, and of a barrier for each group of threads.
-fn reduced(threads: u64, jobs: u64, samples: u64, bytes: u64) -> u64 {
+fn reduction_bytes(threads: u64, jobs: u64, samples: u64, bytes: u64) -> u64 {
     match summed_jobs(threads, jobs, samples) {
         (_, 0) => 0,
         (groups, sums) => product([sums, bytes]).saturating_add(PAGE * (groups + 2)),
@@ -136,8 +145,8 @@ fn reduced(threads: u64, jobs: u64, samples: u64, bytes: u64) -> u64 {
 mod tests {
     use super::FilterGradient;
     use crate::followed::totals;
-    use crate::memo::Memo;
-    use crate::tensor::Phase;
+    use crate::simulation_cache::SimulationCache;
+    use crate::tensor::StepPhase;
     use perf4sight_base::error::Result;
     use perf4sight_network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
     use perf4sight_platform::Platform;
@@ -151,9 +160,9 @@ mod tests {
             let mut builder = NetworkBuilder::new("depthwise", Shape::new([64, image[0], image[1]]));
             let conv = Conv { out_channels: 64, window: Window::square(3, 1, 1), groups: 64, bias: true };
             let made = builder.add("conv", Op::Conv(conv), &[builder.input()])?;
-            let (network, cpu) = (builder.finish(made), Platform::named("cpu")?);
-            let found = totals(&Memo::new(&network, &cpu), Step::published(Stage::Training), 3);
-            Ok::<_, perf4sight_base::error::Error>(found[&(Phase::Backward as usize, made)])
+            let (network, cpu) = (builder.finish(made), Platform::for_name("cpu")?);
+            let found = totals(&SimulationCache::new(&network, &cpu), Step::published(Stage::Training), 3);
+            Ok::<_, perf4sight_base::error::Error>(found[&(StepPhase::Backward as usize, made)])
         };
         assert_eq!(backward([8, 2])? - backward([2, 8])?, 2 * 12_288 - 2_304);
         Ok(())
@@ -181,10 +190,10 @@ mod tests {
         fn shared(&self) -> Result<u64> {
             let network = self.network()?;
             let on = |threads| {
-                let cpu = Platform::named("cpu")?.on_threads(threads);
-                let memo = Memo::new(&network, &cpu);
+                let cpu = Platform::for_name("cpu")?.on_threads(threads);
+                let memo = SimulationCache::new(&network, &cpu);
                 let found = totals(&memo, Step::published(Stage::Training), self.samples);
-                Ok(found[&(Phase::Backward as usize, network.iter().last().map(|(id, _)| id).unwrap())])
+                Ok(found[&(StepPhase::Backward as usize, network.iter().last().map(|(id, _)| id).unwrap())])
             };
             Ok(on(2)? - on(1)?)
         }

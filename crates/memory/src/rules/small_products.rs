@@ -6,7 +6,7 @@
 
 use crate::amount::product;
 use perf4sight_network::Shape;
-use perf4sight_step::workload::Number;
+use perf4sight_step::workload::NumberFormat;
 
 /// Bytes that lists and masks are rounded up to, numbers that buffers are.
 const PAGE: u64 = 4096;
@@ -18,7 +18,7 @@ const PRODUCT: u64 = 40;
 const BLOCK: u64 = 16;
 
 /// A convolution with strides, and the gradient of its input.
-pub(super) struct Strided<'a> {
+pub(super) struct StridedConvolution<'a> {
     /// Sides of the kernel, steps, and paddings before the image.
     pub sides: &'a [usize],
     pub strides: &'a [usize],
@@ -36,20 +36,20 @@ pub(super) fn lists(threads: u64, area: u64) -> u64 {
     product([threads, bytes.div_ceil(PRODUCT), PRODUCT])
 }
 
-impl Strided<'_> {
+impl StridedConvolution<'_> {
     /// Bytes of the scratchpad.
     pub fn scratchpad(&self, threads: u64) -> u64 {
         let area = product(self.sides.iter().map(|&side| side as u64));
         let sides = self.sides.len();
-        let bordered = (0..sides).map(|axis| self.bordered(axis)).chain([self.read.channels() as u64]);
+        let bordered = (0..sides).map(|axis| self.bordered_pixels(axis)).chain([self.read.channels() as u64]);
         let image = product(bordered).next_multiple_of(PAGE);
-        let (width, stride) = (side(self.made, sides - 1), self.strides[sides - 1] as u64);
+        let (width, stride) = (pixels_of_axis(self.made, sides - 1), self.strides[sides - 1] as u64);
         let is_uneven = !width.is_multiple_of(stride);
         let row = product([width.next_multiple_of(stride), stride, self.made.channels() as u64]);
         let row = if is_uneven { row.next_multiple_of(PAGE) } else { 0 };
         // In fewer bits a row is summed in single precision, a block of channels at a time.
-        let is_summed = self.number < Number::Fp32.bytes();
-        let sums = if is_summed { product([Number::Fp32.bytes(), BLOCK, width.div_ceil(stride)]) } else { 0 };
+        let is_summed = self.number < NumberFormat::Fp32.bytes();
+        let sums = if is_summed { product([NumberFormat::Fp32.bytes(), BLOCK, width.div_ceil(stride)]) } else { 0 };
         // A mask of the parts that are copied, and what aligns lists, images, masks, rows and sums.
         let each = product([self.number, image.saturating_add(row)]).saturating_add(PAGE + sums);
         let aligned = PAGE * (3 + u64::from(is_uneven) + u64::from(is_summed));
@@ -57,17 +57,16 @@ impl Strided<'_> {
     }
 
     /// Pixels of an axis of what is read, with the border that windows at the edges of the image reach into.
-    fn bordered(&self, axis: usize) -> u64 {
+    fn bordered_pixels(&self, axis: usize) -> u64 {
         let [kernel, stride, before] = [self.sides, self.strides, self.padding].map(|sizes| sizes[axis] as u64);
-        let [made, read] = [self.made, self.read].map(|shape| side(shape, axis));
+        let [made, read] = [self.made, self.read].map(|shape| pixels_of_axis(shape, axis));
         let beyond = (read.saturating_sub(1) * stride + kernel).saturating_sub(made);
         let after = beyond.saturating_sub(before);
         read + [before, after].map(|padding| (kernel - 1).saturating_sub(padding) / stride).iter().sum::<u64>()
     }
 }
 
-/// Pixels of an axis.
-fn side(shape: &Shape, axis: usize) -> u64 {
+fn pixels_of_axis(shape: &Shape, axis: usize) -> u64 {
     shape.dims()[axis + 1] as u64
 }
 
@@ -91,8 +90,14 @@ mod tests {
             let [made, read] =
                 [(channels, image), (wide, small)].map(|(channels, side)| Shape::new([channels, side, side]));
             let [sides, strides, padding] = [kernel, stride, padding].map(|size: usize| [size; 2]);
-            let strided =
-                Strided { sides: &sides, strides: &strides, padding: &padding, made: &made, read: &read, number: 4 };
+            let strided = StridedConvolution {
+                sides: &sides,
+                strides: &strides,
+                padding: &padding,
+                made: &made,
+                read: &read,
+                number: 4,
+            };
             assert_eq!([1, 2, 4, 8].map(|threads| strided.scratchpad(threads)), expected, "{channels}x{image}x{image}");
         }
     }

@@ -7,28 +7,28 @@
 //! profiler: 1x1, 3x3 and 5x5 kernels on images of 7 to 224 pixels, 1 to 16 samples, one and two threads. Not included
 //! is the further workspace of strided input gradients, some hundred KiB.
 
-use super::blocked::{Blocked, pixels};
-use super::rule::Move;
-use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
-use crate::amount::{Amount, product};
+use super::blocked::{BlockedConvolution, pixels};
+use super::rule::RuleAction;
+use super::rule::RuleAction::{Drop, InputGradient, Output, Take, WeightGradient};
+use crate::amount::{BatchBytes, product};
 use perf4sight_network::Shape;
-use perf4sight_step::workload::Number;
+use perf4sight_step::workload::NumberFormat;
 
-impl Blocked<'_> {
+impl BlockedConvolution<'_> {
     /// The result of a 1x1 kernel: each thread sums an image of it, and first gathers the pixels that a stride reads.
-    pub fn forward_of_point(&self) -> Vec<Move> {
-        let sums = self.summed(self.images[1]).and(self.gathered_by_threads());
+    pub fn forward_of_point(&self) -> Vec<RuleAction> {
+        let sums = self.sum_bytes(self.images[1]).plus(self.gathered_by_threads());
         let [source, filters, result] = [self.source(), self.filters(), self.result()].map(Take);
         vec![Take(sums), source, filters, result, Drop(1), Drop(1), Drop(1), Output, Drop(0)]
     }
 
-    pub fn input_gradient_of_point(&self) -> Vec<Move> {
-        let sums = Take(self.summed(self.image()));
+    pub fn input_gradient_of_point(&self) -> Vec<RuleAction> {
+        let sums = Take(self.sum_bytes(self.image()));
         let [result, filters, source] = [self.result(), self.filters(), self.source()].map(Take);
         vec![result, filters, source, sums, Drop(0), Drop(1), Drop(1), InputGradient(0), Drop(0)]
     }
 
-    pub fn summed_weight_gradient(&self) -> Vec<Move> {
+    pub fn summed_weight_gradient(&self) -> Vec<RuleAction> {
         let [result, source, filters] = [self.result(), self.source(), self.filters_of_gradient()].map(Take);
         let [once, again] = self.sums_of_filters().map(Take);
         if self.has_no_weight_gradient() {
@@ -41,31 +41,31 @@ impl Blocked<'_> {
     }
 
     /// Sums of a whole image for each thread.
-    fn summed(&self, image: &Shape) -> Amount {
+    fn sum_bytes(&self, image: &Shape) -> BatchBytes {
         let channels = (image.channels() as u64).next_multiple_of(self.block);
-        Amount::once(product([self.threads, Number::Fp32.bytes(), channels, pixels(image)]))
+        BatchBytes::constant(product([self.threads, NumberFormat::Fp32.bytes(), channels, pixels(image)]))
     }
 
-    fn gathered_by_threads(&self) -> Amount {
-        let channels = self.seen().next_multiple_of(self.block);
+    fn gathered_by_threads(&self) -> BatchBytes {
+        let channels = self.input_channels().next_multiple_of(self.block);
         let strided = u64::from(self.kernel.is_strided());
         let pixels = pixels(self.images[1]);
-        Amount::once(product([strided, self.threads, self.operation.number(), channels, pixels]))
+        BatchBytes::constant(product([strided, self.threads, self.operation.number(), channels, pixels]))
     }
 
     /// Sums of filters, with the permuted copies of one image and its result: for one thread, and for the others where
     /// threads take images each instead of filters, which they do where the images are more to read (`balance` of
     /// jit_avx512_core_bf16_conv_kernel.cpp, from which the weights are taken).
-    fn sums_of_filters(&self) -> [Amount; 2] {
+    fn sums_of_filters(&self) -> [BatchBytes; 2] {
         let (filters, number) = (self.filters_of_gradient(), self.operation.number());
-        let sums = filters.times(Number::Fp32.bytes()).divided_by(number);
+        let sums = filters.times(NumberFormat::Fp32.bytes()).divided_by(number);
         let in_groups = self.kernel.groups > 1;
         let turned = match (in_groups, self.kernel.is_point()) {
-            (true, _) => Amount::once(0),
+            (true, _) => BatchBytes::constant(0),
             (false, true) => self.gathered_by_threads().divided_by(self.threads),
-            (false, false) => Amount::once(number.saturating_mul(self.turned())),
+            (false, false) => BatchBytes::constant(number.saturating_mul(self.transposed_elements())),
         };
-        let each = sums.and(turned);
+        let each = sums.plus(turned);
         let read = self.image().elements().saturating_mul(if self.kernel.is_point() { 1 } else { 4 });
         let enough = (filters.bytes(1) / number / read.max(1)).saturating_add(1);
         // For plain images, which are little to read, threads share the filters where these are more than a block: seen
@@ -78,12 +78,12 @@ impl Blocked<'_> {
 
     /// Elements of an image and its result as the gradient of filters reads them, rows of the image filled up; a plain
     /// image is read without a copy.
-    fn turned(&self) -> u64 {
+    fn transposed_elements(&self) -> u64 {
         let [height, width] = self.image().image().map(|side| side as u64);
         let result = product([(self.kernel.out_channels as u64).next_multiple_of(self.block), pixels(self.images[1])]);
         if self.reads_rgb() {
             return result;
         }
-        product([self.seen().next_multiple_of(self.block), height, width + 4]).saturating_add(result)
+        product([self.input_channels().next_multiple_of(self.block), height, width + 4]).saturating_add(result)
     }
 }

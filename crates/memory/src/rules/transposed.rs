@@ -1,37 +1,42 @@
 //! Transposed convolutions on a processor: oneDNN computes the result as the gradient of a convolution's input, and the gradients as the result and the gradient of
 //! filters of that convolution (`mkldnn_convolution_transpose` in aten/src/ATen/native/mkldnn/Conv.cpp), whose image and result change places.
 
-use super::blocked::{Blocked, Kernel};
+use super::blocked::{BlockedConvolution, ConvolutionParameters};
 use super::convolution::blocked;
-use super::operation::Operation;
-use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
-use super::rule::{Move, Rule, Saved};
+use super::operation::StepOperation;
+use super::rule::RuleAction::{Drop, InputGradient, Output, Take, WeightGradient};
+use super::rule::{MemoryRule, RuleAction, SavedTensor};
 use perf4sight_network::Conv;
 
 /// The rule of a transposed convolution, with its weights already set; none where no library computes it in blocks.
-pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Option<Rule> {
+pub(super) fn rule(rule: MemoryRule, operation: StepOperation, conv: &Conv) -> Option<MemoryRule> {
     let images = [&operation.node.shape, operation.network.input_of(operation.node, 0)];
     let reversed = Conv { out_channels: images[1].channels(), bias: false, ..conv.clone() };
-    let blocked = blocked(operation, images, Kernel::of_images(operation.asked(conv), images, &reversed))?;
-    let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.learns(1));
-    let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
+    let blocked = blocked(
+        operation,
+        images,
+        ConvolutionParameters::of_images(operation.convolution_query(conv), images, &reversed),
+    )?;
+    let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.trains(1));
+    let rule = rule.saves([SavedTensor::Input(0), SavedTensor::Cast(0)]);
     Some(match operation.runs_channels_last() {
         true => {
-            let forward = blocked.with_turned_filters(exchanged(blocked.input_gradient_channels_last()));
-            let input = of_input(&blocked, Blocked::result_channels_last);
-            let weight = if blocked.learns() { blocked.weight_gradient_channels_last(conv.bias) } else { Vec::new() };
+            let forward = blocked.with_turned_filters(exchange_roles(blocked.input_gradient_channels_last()));
+            let input = of_input(&blocked, BlockedConvolution::result_channels_last);
+            let weight =
+                if blocked.trains_weights() { blocked.weight_gradient_channels_last(conv.bias) } else { Vec::new() };
             rule.forward(forward).backward(blocked.with_turned_filters([input, weight].concat()))
         }
         false => {
-            let weight = if operation.learns(0) { blocked.weight_gradient() } else { Vec::new() };
-            let rule = rule.forward(with_bias(&blocked, conv.bias, exchanged(blocked.input_gradient())));
-            rule.backward(of_input(&blocked, Blocked::forward)).backward(weight).backward(bias)
+            let weight = if operation.trains(0) { blocked.weight_gradient() } else { Vec::new() };
+            let rule = rule.forward(with_bias(&blocked, conv.bias, exchange_roles(blocked.input_gradient())));
+            rule.backward(of_input(&blocked, BlockedConvolution::forward)).backward(weight).backward(bias)
         }
     })
 }
 
 /// Kernels of convolutions without strides add no bias: oneDNN computes the result in a scratchpad as large, and adds it there.
-fn with_bias(blocked: &Blocked, bias: bool, moves: Vec<Move>) -> Vec<Move> {
+fn with_bias(blocked: &BlockedConvolution, bias: bool, moves: Vec<RuleAction>) -> Vec<RuleAction> {
     match bias && !blocked.kernel.is_strided() && !blocked.sums_apart() {
         true => [vec![Take(blocked.source())], moves, vec![Drop(0)]].concat(),
         false => moves,
@@ -39,12 +44,15 @@ fn with_bias(blocked: &Blocked, bias: bool, moves: Vec<Move>) -> Vec<Move> {
 }
 
 /// The gradient of the input, which is the result of the other convolution.
-fn of_input<'a>(blocked: &Blocked<'a>, result: impl Fn(&Blocked<'a>) -> Vec<Move>) -> Vec<Move> {
-    if blocked.operation.tracked(0) { exchanged(result(blocked)) } else { Vec::new() }
+fn of_input<'a>(
+    blocked: &BlockedConvolution<'a>,
+    result: impl Fn(&BlockedConvolution<'a>) -> Vec<RuleAction>,
+) -> Vec<RuleAction> {
+    if blocked.operation.requires_gradient(0) { exchange_roles(result(blocked)) } else { Vec::new() }
 }
 
 /// The moves of the other convolution, whose input's gradient is the result here, and whose result is the gradient of the input.
-fn exchanged(moves: Vec<Move>) -> Vec<Move> {
+fn exchange_roles(moves: Vec<RuleAction>) -> Vec<RuleAction> {
     let exchange = |made| match made {
         Output => InputGradient(0),
         InputGradient(_) => Output,
@@ -77,7 +85,7 @@ mod tests {
         let bent = builder.add("relu", Op::Activation(Activation::Relu), &[wide])?;
         let last = builder.add("d", up(3), &[bent])?;
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        let (network, cpu) = (builder.finish(last), Platform::named("cpu")?.on_threads(2));
+        let (network, cpu) = (builder.finish(last), Platform::for_name("cpu")?.on_threads(2));
         let peak = Simulation::new(&network, step, &cpu).peak(4).allocated.0;
         assert!(peak.abs_diff(1_892_808) < 2000, "{peak}");
         Ok(())

@@ -1,26 +1,26 @@
 //! Backward: gradients flow from the loss to the weights, in the order of PyTorch's autograd engine.
 
-use super::checkpoint::Checkpointed;
+use super::checkpoint::CheckpointedSegment;
 use super::context::StepContext;
 use super::forward::ForwardRecorder;
-use super::loss::Kept;
-use super::recorder::Recorder;
-use crate::amount::Amount;
-use crate::rules::Move;
-use crate::tensor::{FewTensors, Phase, Role, TensorId};
+use super::loss::TensorsForLoss;
+use super::recorder::EventRecorder;
+use crate::amount::BatchBytes;
+use crate::rules::RuleAction;
+use crate::tensor::{FewTensors, StepPhase, TensorId, TensorRole};
 use perf4sight_network::{NodeId, Op};
-use perf4sight_platform::Gradients;
+use perf4sight_platform::GradientSum;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// Gradients that a node's backward made: of its inputs and of its weights, each with its place there.
-type Made = (SmallVec<[(usize, NodeId, TensorId); 4]>, SmallVec<[(usize, TensorId); 2]>);
+type NodeGradients = (SmallVec<[(usize, NodeId, TensorId); 4]>, SmallVec<[(usize, TensorId); 2]>);
 
 /// The tensors that forward leaves for backward.
-pub(super) struct Tape {
+pub(super) struct TensorsForBackward {
     /// Per node, the tensors that autograd saved.
     pub saved: Vec<FewTensors>,
-    pub segments: Vec<Checkpointed>,
+    pub segments: Vec<CheckpointedSegment>,
 }
 
 /// The gradient of a weight that several nodes share, so far.
@@ -53,7 +53,7 @@ impl<'a> BackwardRecorder<'a> {
     }
 
     /// The whole backward; saved tensors are released node by node.
-    pub fn run(&mut self, tape: Tape, losses: Vec<(NodeId, Kept)>) {
+    pub fn run(&mut self, tape: TensorsForBackward, losses: Vec<(NodeId, TensorsForLoss)>) {
         let context = self.context;
         // The loss's own gradient, a 1, is held by the call until all is done (torch/csrc/autograd/autograd.cpp).
         let seed = self.gradient(context.scalar(), context.network.output());
@@ -62,7 +62,7 @@ impl<'a> BackwardRecorder<'a> {
         for (output, kept) in losses.into_iter().rev() {
             self.waiting[output.index()] = Some(self.forward.loss_backward(output, kept));
         }
-        let Tape { mut saved, mut segments } = tape;
+        let TensorsForBackward { mut saved, mut segments } = tape;
         for (id, _) in context.network.iter().rev() {
             let gradient = self.waiting[id.index()].take();
             if gradient.is_some() {
@@ -79,7 +79,7 @@ impl<'a> BackwardRecorder<'a> {
         self.settle_rest();
     }
 
-    fn recorder(&mut self) -> &mut Recorder {
+    fn recorder(&mut self) -> &mut EventRecorder {
         &mut self.forward.recorder
     }
 
@@ -96,56 +96,57 @@ impl<'a> BackwardRecorder<'a> {
         self.gradients.push(gradient);
     }
 
-    fn gradient(&mut self, amount: Amount, node: NodeId) -> TensorId {
-        self.recorder().allocate(amount, Role::ActivationGradients, node)
+    fn gradient(&mut self, amount: BatchBytes, node: NodeId) -> TensorId {
+        self.recorder().allocate(amount, TensorRole::ActivationGradients, node)
     }
 
     /// One node's backward.
     fn differentiate(&mut self, id: NodeId, gradient: TensorId, mut kept: FewTensors) {
-        self.recorder().begin(Phase::Backward, id);
+        self.recorder().begin(StepPhase::Backward, id);
         let context = self.context;
         let node = context.network.node(id);
         let wanted = |index: usize| Some(node.inputs[index]).filter(|input| context.is_tracked(*input));
         let (owner, rule) = (context.owner(id), context.rule(id));
-        let (mut of_inputs, mut of_weights) = Made::default();
+        let (mut of_inputs, mut of_weights) = NodeGradients::default();
         let mut borrowed = FewTensors::new();
         // Gradients that a library computes although they are not needed.
         let mut unasked = FewTensors::new();
         let mut incoming = Some(gradient);
         for step in &rule.backward {
             match *step {
-                Move::InputGradient(index) => of_inputs.extend(wanted(index).map(|input| {
+                RuleAction::InputGradient(index) => of_inputs.extend(wanted(index).map(|input| {
                     let amount = rule.casts.input(index).unwrap_or_else(|| context.gradient(input));
                     (index, input, self.gradient(amount, input))
                 })),
-                Move::PassGradient(index) => {
+                RuleAction::PassGradient(index) => {
                     let passed = wanted(index).zip(incoming);
-                    of_inputs.extend(passed.map(|(input, gradient)| (index, input, self.recorder().hold(gradient))));
+                    of_inputs.extend(passed.map(|(input, gradient)| (index, input, self.recorder().retain(gradient))));
                 }
-                Move::StepDone => {
+                RuleAction::StepDone => {
                     self.recorder().release_all(incoming.take().into_iter().chain(kept.pop()));
                 }
-                Move::DropKept(before) => self.recorder().give_back(before, &mut kept),
-                Move::CopyGradient => {
+                RuleAction::DropKept(before) => self.recorder().give_back(before, &mut kept),
+                RuleAction::CopyGradient => {
                     let copy = self.gradient(context.gradient(id), id);
                     self.recorder().release_all(incoming.replace(copy));
                 }
-                Move::WeightGradient(index) => {
+                RuleAction::WeightGradient(index) => {
                     // A constant has no gradient.
                     let own = context.rule(owner).weights.get(index).copied();
                     let amount = own.map(|own| rule.casts.weight(index).unwrap_or(own));
-                    let gradient = amount.map(|amount| self.recorder().allocate(amount, Role::WeightGradients, owner));
+                    let gradient =
+                        amount.map(|amount| self.recorder().allocate(amount, TensorRole::WeightGradients, owner));
                     match gradient {
-                        Some(gradient) if context.learns(id, index) => of_weights.push((index, gradient)),
+                        Some(gradient) if context.trains(id, index) => of_weights.push((index, gradient)),
                         gradient => unasked.extend(gradient),
                     }
                 }
-                Move::PassWeightGradient(index) => {
-                    of_weights.extend(incoming.map(|gradient| (index, self.recorder().hold(gradient))));
+                RuleAction::PassWeightGradient(index) => {
+                    of_weights.extend(incoming.map(|gradient| (index, self.recorder().retain(gradient))));
                 }
-                Move::Take(amount) => borrowed.push(self.recorder().allocate(amount, Role::Workspace, id)),
-                Move::Drop(before) => self.recorder().give_back(before, &mut borrowed),
-                Move::Output | Move::Reuse | Move::Resident | Move::Keep(_) => {
+                RuleAction::Take(amount) => borrowed.push(self.recorder().allocate(amount, TensorRole::Workspace, id)),
+                RuleAction::Drop(before) => self.recorder().give_back(before, &mut borrowed),
+                RuleAction::Output | RuleAction::Reuse | RuleAction::Resident | RuleAction::Keep(_) => {
                     unreachable!("no rule makes results in its backward")
                 }
             }
@@ -155,23 +156,23 @@ impl<'a> BackwardRecorder<'a> {
     }
 
     /// Passes on the gradients of one node's backward, converted back where the node reads casts.
-    fn hand_on(&mut self, id: NodeId, (of_inputs, of_weights): Made) {
+    fn hand_on(&mut self, id: NodeId, (of_inputs, of_weights): NodeGradients) {
         let context = self.context;
         let (owner, rule) = (context.owner(id), context.rule(id));
         for (index, input, gradient) in of_inputs {
-            let as_activations = (Role::ActivationGradients, input);
+            let as_activations = (TensorRole::ActivationGradients, input);
             let gradient = match rule.casts.input(index) {
                 Some(_) => self.recorder().cast_back(gradient, context.gradient(input), as_activations),
                 None => gradient,
             };
-            self.meet(input, gradient);
+            self.receive_gradient(input, gradient);
         }
         let is_view = matches!(context.network.node(id).op, Op::Linear(_));
         for (index, gradient) in of_weights {
             let (own, cast) = (context.rule(owner).weights[index], rule.casts.weight(index));
             // Of a cast that autocast keeps for all who read it the gradients are summed before they are cast back, once.
             let shared = cast.filter(|_| context.rule(owner).casts.weight(index).is_some());
-            let as_weights = (Role::WeightGradients, owner);
+            let as_weights = (TensorRole::WeightGradients, owner);
             let gradient = match (cast, shared) {
                 (Some(_), None) => self.recorder().cast_back(gradient, own, as_weights),
                 _ => gradient,
@@ -187,7 +188,7 @@ impl<'a> BackwardRecorder<'a> {
     }
 
     /// A gradient reaches the node it belongs to, where another may wait already.
-    fn meet(&mut self, node: NodeId, gradient: TensorId) {
+    fn receive_gradient(&mut self, node: NodeId, gradient: TensorId) {
         let Some(first) = self.waiting[node.index()].replace(gradient) else { return };
         if self.sums_in_place() && self.recorder().is_sole(first) {
             self.waiting[node.index()] = Some(first);
@@ -199,12 +200,12 @@ impl<'a> BackwardRecorder<'a> {
     }
 
     fn sums_in_place(&self) -> bool {
-        self.context.platform.framework.fork == Gradients::InPlace
+        self.context.platform.framework.fork == GradientSum::InPlace
     }
 
     /// One node's gradient of a weight, or its sum with those of others that share it (torch/csrc/autograd/input_buffer.cpp), which are of that
     /// size; nothing before the last of them has given its own.
-    fn add_part(&mut self, place: (NodeId, usize), part: PartialSum, amount: Amount) -> Option<TensorId> {
+    fn add_part(&mut self, place: (NodeId, usize), part: PartialSum, amount: BatchBytes) -> Option<TensorId> {
         let partial = match self.sums.remove(&place) {
             Some(first) => PartialSum { nodes: first.nodes + 1, ..self.add(place.0, [first, part], amount) },
             None => part,
@@ -218,12 +219,12 @@ impl<'a> BackwardRecorder<'a> {
 
     /// Adds two gradients of one weight. A view, such as the gradient of a fully connected layer's transposed weight
     /// (`TBackward`), is not added to in place (`can_accumulate_inplace`).
-    fn add(&mut self, owner: NodeId, [first, second]: [PartialSum; 2], amount: Amount) -> PartialSum {
+    fn add(&mut self, owner: NodeId, [first, second]: [PartialSum; 2], amount: BatchBytes) -> PartialSum {
         if self.sums_in_place() && !first.is_view && self.recorder().is_sole(first.sum) {
             self.recorder().release(second.sum);
             return first;
         }
-        let sum = self.recorder().allocate(amount, Role::WeightGradients, owner);
+        let sum = self.recorder().allocate(amount, TensorRole::WeightGradients, owner);
         self.recorder().release_all([first.sum, second.sum]);
         PartialSum { sum, is_view: false, ..first }
     }

@@ -1,27 +1,27 @@
 //! Checkpointed segments keep their inputs alone and run again in backward (torch/utils/checkpoint.py, without reentrance).
 
 use super::forward::ForwardRecorder;
-use crate::tensor::{FewTensors, Phase, TensorId};
+use crate::tensor::{FewTensors, StepPhase, TensorId};
 use perf4sight_network::{Node, NodeId};
 
 /// A segment between its forward and its backward.
-pub(super) struct Checkpointed {
+pub(super) struct CheckpointedSegment {
     read: Vec<TensorId>,
     ran_again: bool,
 }
 
 impl ForwardRecorder<'_> {
     /// Before a node's forward: at the start of a segment, its inputs are held.
-    pub fn enter_segment(&mut self, id: NodeId, results: &[TensorId], begun: &mut Vec<Checkpointed>) {
+    pub fn enter_segment(&mut self, id: NodeId, results: &[TensorId], begun: &mut Vec<CheckpointedSegment>) {
         let segment = self.context.segments.get(begun.len()).filter(|segment| segment.nodes.start == id.index());
         if let Some(segment) = segment {
-            let read = segment.reads.iter().map(|input| self.recorder.hold(results[input.index()])).collect();
-            begun.push(Checkpointed { read, ran_again: false });
+            let read = segment.reads.iter().map(|input| self.recorder.retain(results[input.index()])).collect();
+            begun.push(CheckpointedSegment { read, ran_again: false });
         }
     }
 
     /// After a node's forward: at the end of a segment of which backward needs nothing, its inputs are released.
-    pub fn leave_segment(&mut self, id: NodeId, begun: &mut [Checkpointed]) {
+    pub fn leave_segment(&mut self, id: NodeId, begun: &mut [CheckpointedSegment]) {
         let Some(segment) = self.context.segment_of(id) else { return };
         let last = id.index() + 1 == self.context.segments[segment].nodes.end;
         if last && !(self.context.step.trains() && self.context.first_kept[segment].is_some()) {
@@ -30,7 +30,7 @@ impl ForwardRecorder<'_> {
     }
 
     /// Before a node's backward: the first that needs a tensor that forward has not kept has its segment run again.
-    pub fn run_again(&mut self, id: NodeId, segments: &mut [Checkpointed], saved: &mut [FewTensors]) {
+    pub fn run_again(&mut self, id: NodeId, segments: &mut [CheckpointedSegment], saved: &mut [FewTensors]) {
         let context = self.context;
         let Some(number) = context.segment_of(id) else { return };
         let checkpointed = &mut segments[number];
@@ -41,13 +41,13 @@ impl ForwardRecorder<'_> {
         let segment = &context.segments[number];
         let nodes = || context.network.iter().take(segment.nodes.end).skip(segment.nodes.start);
         let last = nodes().rev().find(|(id, _)| context.is_kept(id.index()));
-        let mut left = context.reads();
+        let mut left = context.read_counts();
         let mut results: Vec<Option<TensorId>> = vec![None; context.network.nodes().len()];
         for (input, tensor) in segment.reads.iter().zip(&checkpointed.read) {
-            results[input.index()] = Some(self.recorder.hold(*tensor));
+            results[input.index()] = Some(self.recorder.retain(*tensor));
         }
         for (id, node) in nodes().take_while(|(id, _)| last.is_some_and(|(last, _)| *id < last)) {
-            self.recorder.begin(Phase::Forward, id);
+            self.recorder.begin(StepPhase::Forward, id);
             let (result, kept) = self.run(id, &inputs(node, &results));
             results[id.index()] = Some(result);
             saved[id.index()] = kept;
@@ -67,7 +67,7 @@ impl ForwardRecorder<'_> {
     }
 
     /// After a node's backward: the last that needed a tensor of its segment releases the segment's inputs.
-    pub fn end_backward_of_segment(&mut self, id: NodeId, segments: &mut [Checkpointed]) {
+    pub fn end_backward_of_segment(&mut self, id: NodeId, segments: &mut [CheckpointedSegment]) {
         if let Some(segment) = self.context.segment_of(id)
             && self.context.first_kept[segment] == Some(id.index())
         {
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn what_the_last_operation_of_a_segment_saves_is_there_again() {
         for name in ["cpu", "tx2"] {
-            let platform = Platform::named(name).unwrap();
+            let platform = Platform::for_name(name).unwrap();
             let more = peak(2048, &platform) - peak(1024, &platform);
             assert_eq!(more, 4 * 1024 * (3 * SAMPLES + 16 + 8 + 8), "{name}");
         }

@@ -1,21 +1,21 @@
 //! The properties of a step before it runs: the memory rule of every operation, readers of results, required gradients,
 //! segments that run again.
 
-use crate::amount::Amount;
+use crate::amount::BatchBytes;
 use crate::layout::{gradient_layouts, layouts};
-use crate::rules::{Move, Operation, Rule, rule};
-use perf4sight_network::{Network, NodeId, Numbers, Segment, Trained};
+use crate::rules::{MemoryRule, RuleAction, StepOperation, rule};
+use perf4sight_network::{CheckpointSegment, Network, NodeId, NumberTypes, TrainedNetwork};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::Step;
 use std::sync::Arc;
 
 /// A network's operations on a device: the same for all steps of equal [`rules_step`].
 #[derive(Debug)]
-pub(crate) struct Operations<'a> {
-    trained: Arc<Trained<'a>>,
+pub(crate) struct DeviceOperations<'a> {
+    trained: Arc<TrainedNetwork<'a>>,
     /// Per node, the formats of its computation.
-    numbers: Vec<Numbers>,
-    rules: Vec<Rule>,
+    numbers: Vec<NumberTypes>,
+    rules: Vec<MemoryRule>,
     /// For every weight of a node, how many nodes give it a gradient: those it is shared with too.
     users: Vec<Vec<usize>>,
     /// Per node, whether training changes its weight and its bias.
@@ -36,7 +36,7 @@ pub(crate) struct Operations<'a> {
 
 /// The kernels of a device, and whether the memory counts that they borrow within one operator.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kernels<'a> {
+pub(crate) struct DeviceKernels<'a> {
     pub platform: &'a Platform,
     pub counted: bool,
 }
@@ -46,15 +46,15 @@ pub(crate) fn rules_step(Step { stage, precision, trainable, frozen_normalisatio
     Step { precision, trainable, frozen_normalisation, loss, ..Step::published(stage) }
 }
 
-impl<'a> Operations<'a> {
+impl<'a> DeviceOperations<'a> {
     /// For as many samples as `batch`; on an accelerator for any number above one where it is more than one.
-    pub fn new(trained: Arc<Trained<'a>>, step: Step, kernels: Kernels<'a>, batch: u64) -> Self {
-        let Kernels { platform, counted: within_kernels } = kernels;
-        let Trained { network, gradients: tracked, in_place, .. } = &*trained;
+    pub fn new(trained: Arc<TrainedNetwork<'a>>, step: Step, kernels: DeviceKernels<'a>, batch: u64) -> Self {
+        let DeviceKernels { platform, counted: within_kernels } = kernels;
+        let TrainedNetwork { network, gradients: tracked, in_place, .. } = &*trained;
         let layouts = layouts(network, step, tracked, (platform.lists(), batch));
         let gradients = gradient_layouts(network, &layouts, step.loss);
         let numbers = network.numbers(step.precision, platform.lists());
-        let operations = network.iter().zip(in_place).map(|((id, node), &in_place)| Operation {
+        let operations = network.iter().zip(in_place).map(|((id, node), &in_place)| StepOperation {
             network,
             id,
             node,
@@ -68,23 +68,23 @@ impl<'a> Operations<'a> {
             gradients: &gradients,
             numbers: &numbers,
         });
-        let rules: Vec<Rule> = operations.map(rule).collect();
+        let rules: Vec<MemoryRule> = operations.map(rule).collect();
         let users = users(network, &rules);
-        let learned = network.nodes().iter().map(|node| network.learned(node)).collect();
+        let learned = network.nodes().iter().map(|node| network.trained_parts(node)).collect();
         let kept = network.nodes().iter().zip(tracked).map(|(node, tracked)| network.is_kept(node, *tracked)).collect();
-        let (reads, let_go, summed) = (network.uses(), let_go(network), summed(network));
+        let (reads, let_go, summed) = (network.use_counts(), let_go(network), parameters_of_products(network));
         let until = network.recorded_until();
         let recorded = until.iter().map(Option::is_some).collect();
         let mut forgotten = vec![Vec::new(); until.len()];
         for ((id, _), until) in network.iter().zip(until) {
             until.into_iter().for_each(|until| forgotten[until].push(id));
         }
-        Operations { numbers, rules, users, learned, reads, let_go, kept, summed, recorded, forgotten, trained }
+        DeviceOperations { numbers, rules, users, learned, reads, let_go, kept, summed, recorded, forgotten, trained }
     }
 }
 
 /// Which parameters products of all samples alone read.
-fn summed(network: &Network) -> Vec<bool> {
+fn parameters_of_products(network: &Network) -> Vec<bool> {
     let readers = network.readers();
     let at_once = |readers: &[NodeId]| readers.iter().all(|&reader| network.node(reader).multiplies_at_once());
     let nodes = network.nodes().iter().zip(&readers);
@@ -99,12 +99,12 @@ fn let_go(network: &Network) -> Vec<Vec<NodeId>> {
     let_go
 }
 
-fn users(network: &Network, rules: &[Rule]) -> Vec<Vec<usize>> {
+fn users(network: &Network, rules: &[MemoryRule]) -> Vec<Vec<usize>> {
     let mut users: Vec<Vec<usize>> = rules.iter().map(|rule| vec![0; rule.weights.len()]).collect();
     for ((id, node), rule) in network.iter().zip(rules) {
         let weights = &mut users[node.shares.unwrap_or(id).index()];
         for step in &rule.backward {
-            if let Move::WeightGradient(index) | Move::PassWeightGradient(index) = step
+            if let RuleAction::WeightGradient(index) | RuleAction::PassWeightGradient(index) = step
                 && let Some(count) = weights.get_mut(*index)
             {
                 *count += 1;
@@ -119,9 +119,9 @@ pub(crate) struct StepContext<'a> {
     pub network: &'a Network,
     pub platform: &'a Platform,
     pub step: Step,
-    operations: &'a Operations<'a>,
+    operations: &'a DeviceOperations<'a>,
     /// The segments that run again in backward, in the order they run.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<CheckpointSegment>,
     /// Of each segment, the first node that backward needs something of.
     pub first_kept: Vec<Option<usize>>,
     /// Per node, its segment.
@@ -130,10 +130,10 @@ pub(crate) struct StepContext<'a> {
 
 impl<'a> StepContext<'a> {
     /// `cuts` are the nodes after which checkpointing cuts the network.
-    pub fn new(operations: &'a Operations<'a>, step: Step, platform: &'a Platform, cuts: &[NodeId]) -> Self {
+    pub fn new(operations: &'a DeviceOperations<'a>, step: Step, platform: &'a Platform, cuts: &[NodeId]) -> Self {
         let network: &Network = &operations.trained.network;
         let segments = network.segments(cuts);
-        let first_kept = |segment: &Segment| segment.nodes.clone().find(|node| operations.kept[*node]);
+        let first_kept = |segment: &CheckpointSegment| segment.nodes.clone().find(|node| operations.kept[*node]);
         let first_kept = segments.iter().map(first_kept).collect();
         let mut segment_of = vec![None; operations.kept.len()];
         for (number, segment) in segments.iter().enumerate() {
@@ -142,11 +142,11 @@ impl<'a> StepContext<'a> {
         StepContext { network, platform, step, operations, segments, first_kept, segment_of }
     }
 
-    pub fn rules(&self) -> &'a [Rule] {
+    pub fn rules(&self) -> &'a [MemoryRule] {
         &self.operations.rules
     }
 
-    pub fn rule(&self, id: NodeId) -> &'a Rule {
+    pub fn rule(&self, id: NodeId) -> &'a MemoryRule {
         &self.operations.rules[id.index()]
     }
 
@@ -171,12 +171,12 @@ impl<'a> StepContext<'a> {
     }
 
     /// The nodes that autograd forgets after one, for what follows from them goes to no loss.
-    pub fn forgotten(&self, id: NodeId) -> &[NodeId] {
+    pub fn forgotten_nodes(&self, id: NodeId) -> &[NodeId] {
         &self.operations.forgotten[id.index()]
     }
 
     /// How often each result is read in forward, the network's results once more.
-    pub fn reads(&self) -> Vec<usize> {
+    pub fn read_counts(&self) -> Vec<usize> {
         self.operations.reads.clone()
     }
 
@@ -191,7 +191,7 @@ impl<'a> StepContext<'a> {
     }
 
     /// Whether training changes one of the tensors of a node's weights: 0 is the weight, 1 the bias.
-    pub fn learns(&self, id: NodeId, tensor: usize) -> bool {
+    pub fn trains(&self, id: NodeId, tensor: usize) -> bool {
         self.operations.learned[id.index()][tensor]
     }
 
@@ -200,31 +200,31 @@ impl<'a> StepContext<'a> {
     }
 
     /// Bytes of the gradient of a result.
-    pub fn gradient(&self, id: NodeId) -> Amount {
+    pub fn gradient(&self, id: NodeId) -> BatchBytes {
         let (shape, number) = (&self.network.node(id).shape, self.operations.numbers[id.index()].result.bytes());
         match self.operations.summed[id.index()] {
-            true => Amount::once(number.saturating_mul(shape.elements())),
-            false => Amount::tensor(shape, number),
+            true => BatchBytes::constant(number.saturating_mul(shape.elements())),
+            false => BatchBytes::tensor(shape, number),
         }
     }
 
     /// Bytes of a result.
-    pub fn result(&self, id: NodeId) -> Amount {
-        Amount::result(self.network.node(id), self.operations.numbers[id.index()].result.bytes())
+    pub fn result(&self, id: NodeId) -> BatchBytes {
+        BatchBytes::result(self.network.node(id), self.operations.numbers[id.index()].result.bytes())
     }
 
     /// Bytes of one of the network's results, or of its gradient, as the loss reads it: autocast casts it back (`cross_entropy_loss`;
     /// `log_softmax` and `nll_loss` on CUDA).
-    pub fn scores(&self, output: NodeId) -> Amount {
-        Amount::tensor(&self.network.node(output).shape, self.step.precision.held().bytes())
+    pub fn scores(&self, output: NodeId) -> BatchBytes {
+        BatchBytes::tensor(&self.network.node(output).shape, self.step.precision.held_format().bytes())
     }
 
     pub fn casts_result(&self, output: NodeId) -> bool {
-        self.operations.numbers[output.index()].result != self.step.precision.held()
+        self.operations.numbers[output.index()].result != self.step.precision.held_format()
     }
 
     /// Bytes of a scalar such as the loss.
-    pub fn scalar(&self) -> Amount {
-        Amount::once(self.step.precision.held().bytes())
+    pub fn scalar(&self) -> BatchBytes {
+        BatchBytes::constant(self.step.precision.held_format().bytes())
     }
 }

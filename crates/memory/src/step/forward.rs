@@ -1,16 +1,16 @@
 //! Forward of one operation as PyTorch runs it: casts, result, tensors saved by autograd.
 
 use super::context::StepContext;
-use super::recorder::Recorder;
+use super::recorder::EventRecorder;
 use super::set_up::SetUp;
-use crate::rules::{CastBy, Move, Saved};
-use crate::tensor::{FewTensors, Phase, Role, TensorId};
+use crate::rules::{CastBy, RuleAction, SavedTensor};
+use crate::tensor::{FewTensors, StepPhase, TensorId, TensorRole};
 use perf4sight_network::NodeId;
 use std::collections::BTreeMap;
 
 pub(super) struct ForwardRecorder<'a> {
     pub context: &'a StepContext<'a>,
-    pub recorder: Recorder,
+    pub recorder: EventRecorder,
     set_up: &'a SetUp,
     /// Casts of weights that autocast keeps until it ends, each by its node and its place there.
     cast: BTreeMap<(NodeId, usize), TensorId>,
@@ -19,7 +19,7 @@ pub(super) struct ForwardRecorder<'a> {
 impl<'a> ForwardRecorder<'a> {
     pub fn new(context: &'a StepContext<'a>, set_up: &'a SetUp) -> Self {
         let moves = context.rules().iter().map(|rule| rule.forward.len() + rule.backward.len() + rule.weights.len());
-        let recorder = Recorder::behind(set_up.segment.tensors.len(), moves.sum());
+        let recorder = EventRecorder::starting_after(set_up.segment.tensors.len(), moves.sum());
         ForwardRecorder { context, recorder, set_up, cast: BTreeMap::new() }
     }
 
@@ -32,13 +32,13 @@ impl<'a> ForwardRecorder<'a> {
     /// A node's forward until autograd has saved its last tensor, where a segment that runs again stops: in front of the operation where that is an input.
     pub fn run_until_saved(&mut self, id: NodeId, inputs: &[TensorId]) -> FewTensors {
         let rule = self.context.rule(id);
-        let last = rule.forward.iter().rposition(|step| matches!(step, Move::Keep(_)));
-        let moves = match rule.saves.contains(&Saved::Output) {
+        let last = rule.forward.iter().rposition(|step| matches!(step, RuleAction::Keep(_)));
+        let moves = match rule.saves.contains(&SavedTensor::Output) {
             true => rule.forward.len(),
             false => last.map_or(0, |last| last + 1),
         };
         if moves > 0 {
-            self.recorder.begin(Phase::Forward, id);
+            self.recorder.begin(StepPhase::Forward, id);
         }
         let (result, kept) = self.run_moves(id, inputs, &rule.forward[..moves]);
         self.recorder.release_all(result);
@@ -46,7 +46,7 @@ impl<'a> ForwardRecorder<'a> {
     }
 
     /// What the first moves of a node's forward make, and the tensors kept for backward.
-    fn run_moves(&mut self, id: NodeId, inputs: &[TensorId], moves: &[Move]) -> (Option<TensorId>, FewTensors) {
+    fn run_moves(&mut self, id: NodeId, inputs: &[TensorId], moves: &[RuleAction]) -> (Option<TensorId>, FewTensors) {
         let weights = self.cast_weights(id);
         let read = self.cast_inputs(id, inputs);
         let (result, mut kept) = self.compute(id, &read, moves);
@@ -79,11 +79,11 @@ impl<'a> ForwardRecorder<'a> {
             CastBy::Kernel | CastBy::KernelWithoutCopy => inputs,
         };
         let saved = self.context.rule(id).saves.iter().filter_map(|saved| match *saved {
-            Saved::Input(index) => Some(inputs[index]),
-            Saved::Cast(index) => weights[index],
-            Saved::Output => result,
+            SavedTensor::Input(index) => Some(inputs[index]),
+            SavedTensor::Cast(index) => weights[index],
+            SavedTensor::Output => result,
         });
-        saved.map(|tensor| self.recorder.hold(tensor)).collect()
+        saved.map(|tensor| self.recorder.retain(tensor)).collect()
     }
 
     /// The weights of a node in the numbers that it reads, where these are others: those that learn are cast once until autocast ends
@@ -94,11 +94,11 @@ impl<'a> ForwardRecorder<'a> {
         let mut weights = vec![None; casts.len()];
         for (index, cast) in casts.iter().enumerate().rev() {
             let Some(amount) = *cast else { continue };
-            let mut cast = || self.recorder.allocate(amount, Role::Weights, owner);
-            weights[index] = Some(match context.learns(id, index) {
+            let mut cast = || self.recorder.allocate(amount, TensorRole::Weights, owner);
+            weights[index] = Some(match context.trains(id, index) {
                 true => {
                     let kept = *self.cast.entry((owner, index)).or_insert_with(cast);
-                    self.recorder.hold(kept)
+                    self.recorder.retain(kept)
                 }
                 false => cast(),
             });
@@ -114,9 +114,9 @@ impl<'a> ForwardRecorder<'a> {
             .rev()
             .map(|(index, &input)| match casts.input(index) {
                 Some(amount) if casts.by != CastBy::KernelWithoutCopy => {
-                    self.recorder.allocate(amount, Role::Activations, id)
+                    self.recorder.allocate(amount, TensorRole::Activations, id)
                 }
-                Some(_) | None => self.recorder.hold(input),
+                Some(_) | None => self.recorder.retain(input),
             })
             .collect();
         read.reverse();
@@ -124,29 +124,29 @@ impl<'a> ForwardRecorder<'a> {
     }
 
     /// The result of a node, if moves make it, and the other tensors that they make for backward.
-    fn compute(&mut self, id: NodeId, inputs: &[TensorId], moves: &[Move]) -> (Option<TensorId>, FewTensors) {
+    fn compute(&mut self, id: NodeId, inputs: &[TensorId], moves: &[RuleAction]) -> (Option<TensorId>, FewTensors) {
         let (context, recorder) = (self.context, &mut self.recorder);
         let (mut result, mut kept, mut borrowed) = (None, FewTensors::new(), FewTensors::new());
         for step in moves {
             match *step {
-                Move::Output => {
-                    result = Some(recorder.allocate(context.result(id), Role::Activations, id));
+                RuleAction::Output => {
+                    result = Some(recorder.allocate(context.result(id), TensorRole::Activations, id));
                 }
-                Move::Reuse => result = Some(recorder.hold(inputs[0])),
-                Move::Resident => {
+                RuleAction::Reuse => result = Some(recorder.retain(inputs[0])),
+                RuleAction::Resident => {
                     let resident = self.set_up.resident[context.owner(id).index()];
-                    result = resident.map(|tensor| recorder.hold(tensor));
+                    result = resident.map(|tensor| recorder.retain(tensor));
                 }
-                Move::Keep(amount) => kept.push(recorder.allocate(amount, Role::Activations, id)),
-                Move::Take(amount) => borrowed.push(recorder.allocate(amount, Role::Workspace, id)),
-                Move::Drop(before) => recorder.give_back(before, &mut borrowed),
-                Move::InputGradient(_)
-                | Move::PassGradient(_)
-                | Move::WeightGradient(_)
-                | Move::PassWeightGradient(_)
-                | Move::CopyGradient
-                | Move::StepDone
-                | Move::DropKept(_) => {
+                RuleAction::Keep(amount) => kept.push(recorder.allocate(amount, TensorRole::Activations, id)),
+                RuleAction::Take(amount) => borrowed.push(recorder.allocate(amount, TensorRole::Workspace, id)),
+                RuleAction::Drop(before) => recorder.give_back(before, &mut borrowed),
+                RuleAction::InputGradient(_)
+                | RuleAction::PassGradient(_)
+                | RuleAction::WeightGradient(_)
+                | RuleAction::PassWeightGradient(_)
+                | RuleAction::CopyGradient
+                | RuleAction::StepDone
+                | RuleAction::DropKept(_) => {
                     unreachable!("no rule makes gradients in its forward")
                 }
             }

@@ -13,9 +13,9 @@ mod segment;
 mod set_up;
 mod update;
 
-pub(crate) use context::{Kernels, Operations, StepContext, rules_step};
-pub(crate) use pass::Pass;
-pub(crate) use schedule::{Period, Schedule};
-pub(crate) use segment::{PlacedSegment, Summary};
+pub(crate) use context::{DeviceKernels, DeviceOperations, StepContext, rules_step};
+pub(crate) use pass::RecordedPass;
+pub(crate) use schedule::{AllocationSchedule, StepPeriod};
+pub(crate) use segment::{PlacedSegment, SegmentSummary};
 pub(crate) use set_up::SetUp;
-pub(crate) use update::Updates;
+pub(crate) use update::WeightUpdates;

@@ -1,17 +1,17 @@
 //! One pass of the samples, as PyTorch runs it: forward, loss, backward.
 
-use super::backward::{BackwardRecorder, Tape};
+use super::backward::{BackwardRecorder, TensorsForBackward};
 use super::context::StepContext;
 use super::forward::ForwardRecorder;
 use super::segment::CachedSegment;
 use super::set_up::SetUp;
-use crate::tensor::{Event, FewTensors, Phase, TensorId};
+use crate::tensor::{FewTensors, ScheduleEvent, StepPhase, TensorId};
 use perf4sight_network::NodeId;
 use std::sync::Arc;
 
 /// A pass, recorded once. The tensors before it are those of the setup, and perhaps gradients.
 #[derive(Debug)]
-pub(crate) struct Pass {
+pub(crate) struct RecordedPass {
     pub segment: Arc<CachedSegment>,
     /// Tensors freed when the program drops the references it keeps between passes.
     pub left: Vec<TensorId>,
@@ -19,14 +19,18 @@ pub(crate) struct Pass {
     pub gradients: Vec<TensorId>,
 }
 
-impl Pass {
+impl RecordedPass {
     pub fn record(context: &StepContext, set_up: &SetUp) -> Self {
         let mut forward = ForwardRecorder::new(context, set_up);
         let (tape, mut results) = run_forward(&mut forward);
         if !context.step.trains() {
             forward.end_autocast();
             forward.recorder.release_all(results.into_iter().map(|(_, result)| result));
-            return Pass { segment: Arc::new(forward.recorder.take()), left: Vec::new(), gradients: Vec::new() };
+            return RecordedPass {
+                segment: Arc::new(forward.recorder.take()),
+                left: Vec::new(),
+                gradients: Vec::new(),
+            };
         }
         let loss = forward.loss(&results);
         forward.end_autocast();
@@ -42,22 +46,22 @@ impl Pass {
         backward.run(tape, loss.kept);
         let BackwardRecorder { mut forward, gradients, .. } = backward;
         let segment = Arc::new(forward.recorder.take());
-        let [left, gradients] = [held, gradients].map(|held| freed(&mut forward, held));
-        Pass { segment, left, gradients }
+        let [left, gradients] = [held, gradients].map(|held| free_tensors(&mut forward, held));
+        RecordedPass { segment, left, gradients }
     }
 }
 
 /// The whole network, and its results by node.
-fn run_forward(forward: &mut ForwardRecorder) -> (Tape, Vec<(NodeId, TensorId)>) {
+fn run_forward(forward: &mut ForwardRecorder) -> (TensorsForBackward, Vec<(NodeId, TensorId)>) {
     let network = forward.context.network;
-    let mut left = forward.context.reads();
+    let mut left = forward.context.read_counts();
     network.iter().flat_map(|(id, _)| forward.context.let_go(id)).for_each(|held| left[held.index()] += 1);
     let mut results: Vec<TensorId> = Vec::with_capacity(left.len());
     let mut saved = Vec::with_capacity(left.len());
     let mut segments = Vec::new();
     for (id, node) in network.iter() {
         forward.enter_segment(id, &results, &mut segments);
-        forward.recorder.begin(Phase::Forward, id);
+        forward.recorder.begin(StepPhase::Forward, id);
         let inputs: FewTensors = node.inputs.iter().map(|input| results[input.index()]).collect();
         let (result, mut kept) = forward.run(id, &inputs);
         if forward.context.segment_of(id).is_some() {
@@ -65,7 +69,7 @@ fn run_forward(forward: &mut ForwardRecorder) -> (Tape, Vec<(NodeId, TensorId)>)
         }
         results.push(result);
         saved.push(kept);
-        for forgotten in forward.context.forgotten(id) {
+        for forgotten in forward.context.forgotten_nodes(id) {
             forward.recorder.release_all(saved[forgotten.index()].drain(..));
         }
         for input in node.inputs.iter().chain(forward.context.let_go(id)) {
@@ -77,21 +81,21 @@ fn run_forward(forward: &mut ForwardRecorder) -> (Tape, Vec<(NodeId, TensorId)>)
         forward.leave_segment(id, &mut segments);
     }
     let results = network.outputs().iter().map(|output| (*output, results[output.index()])).collect();
-    (Tape { saved, segments }, results)
+    (TensorsForBackward { saved, segments }, results)
 }
 
 /// Those of some tensors that are freed with their last holder.
-fn freed(forward: &mut ForwardRecorder, held: Vec<TensorId>) -> Vec<TensorId> {
+fn free_tensors(forward: &mut ForwardRecorder, held: Vec<TensorId>) -> Vec<TensorId> {
     forward.recorder.release_all(held);
     let events = forward.recorder.take().events.into_iter();
-    events.filter_map(|event| if let Event::Free(tensor) = event { Some(tensor) } else { None }).collect()
+    events.filter_map(|event| if let ScheduleEvent::Free(tensor) = event { Some(tensor) } else { None }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use crate::Simulation;
     use perf4sight_base::error::Result;
-    use perf4sight_network::{Activation, ArgMax, Element, Embedding, Linear, NetworkBuilder, Op, Shape};
+    use perf4sight_network::{Activation, ArgMax, ElementKind, Embedding, Linear, NetworkBuilder, Op, Shape};
     use perf4sight_platform::Platform;
     use perf4sight_step::workload::{Optimizer, Stage, Step, ZeroGrad};
 
@@ -108,12 +112,12 @@ mod tests {
         let again = builder.add("again", Op::Activation(Activation::Tanh), &[second])?;
         let scores = builder.add("scores", linear(50), &[again])?;
         let largest = builder.add("argmax", Op::ArgMax(ArgMax { axis: 0, keep: true, largest: true }), &[scores])?;
-        let place = builder.add("place", Op::Cast(Element::Integer), &[largest])?;
+        let place = builder.add("place", Op::Cast(ElementKind::Integer), &[largest])?;
         let word = builder.add("word", Op::Embedding(Embedding { rows: 50, width: 32, fixed: None }), &[place])?;
         let flat = builder.add("flat", Op::Flatten, &[word])?;
         let last = builder.add("o", linear(4), &[flat])?;
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
-        let (network, cpu) = (builder.finish(last), Platform::named("cpu")?);
+        let (network, cpu) = (builder.finish(last), Platform::for_name("cpu")?);
         let peak = Simulation::new(&network, step, &cpu).peak(64).allocated.0 as f64;
         assert!((peak / 1_717_256.0 - 1.0).abs() < 0.001, "{peak}");
         Ok(())

@@ -1,40 +1,40 @@
 //! Tensors held and released as PyTorch's reference counts do it; the resulting allocations and frees are recorded.
 
 use super::segment::CachedSegment;
-use crate::amount::Amount;
-use crate::tensor::{Event, FewTensors, Mark, Phase, Role, Tensor, TensorId};
+use crate::amount::BatchBytes;
+use crate::tensor::{FewTensors, OperationMark, ScheduleEvent, ScheduledTensor, StepPhase, TensorId, TensorRole};
 use perf4sight_network::NodeId;
 
 /// The holders of each tensor, and the events recorded since they were last taken.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(super) struct EventRecorder {
     segment: CachedSegment,
     holders: Vec<u32>,
 }
 
-impl Recorder {
+impl EventRecorder {
     /// Starts after `before` tensors that stay, each with one holder; reserves room for `own` more, since growing step
     /// by step moves the existing ones each time.
-    pub fn behind(before: usize, own: usize) -> Self {
-        let mut segment = CachedSegment::behind(before);
+    pub fn starting_after(before: usize, own: usize) -> Self {
+        let mut segment = CachedSegment::empty_after(before);
         segment.tensors.reserve(own);
         segment.events.reserve(2 * own);
         segment.marks.reserve(own);
         let mut holders = Vec::with_capacity(before + own);
         holders.resize(before, 1);
-        Recorder { segment, holders }
+        EventRecorder { segment, holders }
     }
 
     /// A new tensor with one holder.
-    pub fn allocate(&mut self, amount: Amount, role: Role, node: NodeId) -> TensorId {
+    pub fn allocate(&mut self, amount: BatchBytes, role: TensorRole, node: NodeId) -> TensorId {
         let id = self.holders.len() as TensorId;
-        self.segment.tensors.push(Tensor { amount, role, node });
+        self.segment.tensors.push(ScheduledTensor { amount, role, node });
         self.holders.push(1);
-        self.segment.events.push(Event::Allocate(id));
+        self.segment.events.push(ScheduleEvent::Allocate(id));
         id
     }
 
-    pub fn hold(&mut self, tensor: TensorId) -> TensorId {
+    pub fn retain(&mut self, tensor: TensorId) -> TensorId {
         self.holders[tensor as usize] += 1;
         tensor
     }
@@ -44,7 +44,7 @@ impl Recorder {
         let holders = &mut self.holders[tensor as usize];
         *holders -= 1;
         if *holders == 0 {
-            self.segment.events.push(Event::Free(tensor));
+            self.segment.events.push(ScheduleEvent::Free(tensor));
         }
     }
 
@@ -53,7 +53,12 @@ impl Recorder {
     }
 
     /// A gradient in the numbers that were cast, as one in those that they were cast from (`ToCopyBackward`).
-    pub fn cast_back(&mut self, gradient: TensorId, amount: Amount, (role, node): (Role, NodeId)) -> TensorId {
+    pub fn cast_back(
+        &mut self,
+        gradient: TensorId,
+        amount: BatchBytes,
+        (role, node): (TensorRole, NodeId),
+    ) -> TensorId {
         let cast = self.allocate(amount, role, node);
         self.release(gradient);
         cast
@@ -67,7 +72,7 @@ impl Recorder {
 
     /// The gradient of a weight is whole.
     pub fn settle(&mut self, gradient: TensorId) {
-        self.segment.events.push(Event::Settle(gradient));
+        self.segment.events.push(ScheduleEvent::Settle(gradient));
     }
 
     /// Whether a tensor has no other holder.
@@ -76,12 +81,12 @@ impl Recorder {
     }
 
     /// Notes which operation runs from here on.
-    pub fn begin(&mut self, phase: Phase, node: NodeId) {
-        self.segment.marks.push(Mark { event: self.segment.events.len(), phase, node });
+    pub fn begin(&mut self, phase: StepPhase, node: NodeId) {
+        self.segment.marks.push(OperationMark { event: self.segment.events.len(), phase, node });
     }
 
     /// The events recorded since the last call.
     pub fn take(&mut self) -> CachedSegment {
-        std::mem::replace(&mut self.segment, CachedSegment::behind(self.holders.len()))
+        std::mem::replace(&mut self.segment, CachedSegment::empty_after(self.holders.len()))
     }
 }

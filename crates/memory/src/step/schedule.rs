@@ -1,21 +1,21 @@
 //! The steps of a network as allocations and frees in the order PyTorch makes them, for any batch size: passes, then the optimizer, and again.
 
-use super::pass::Pass;
+use super::pass::RecordedPass;
 use super::segment::{CachedSegment, PlacedSegment};
 use super::set_up::SetUp;
-use super::update::Updates;
-use crate::tensor::{Event, Mark, Tensor, TensorId};
+use super::update::WeightUpdates;
+use crate::tensor::{OperationMark, ScheduleEvent, ScheduledTensor, TensorId};
 use perf4sight_step::workload::{Step, ZeroGrad};
 use std::sync::Arc;
 
 /// Everything that is allocated and freed.
 #[derive(Debug)]
-pub(crate) struct Schedule {
+pub(crate) struct AllocationSchedule {
     periods: [Vec<PlacedSegment>; 3],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Period {
+pub(crate) enum StepPeriod {
     /// Before the first step: weights, data.
     SetUp,
     /// The first step, which leaves gradients and the optimizer's state behind.
@@ -24,29 +24,29 @@ pub(crate) enum Period {
     Later,
 }
 
-impl Period {
-    pub const ALL: [Period; 3] = [Period::SetUp, Period::First, Period::Later];
+impl StepPeriod {
+    pub const ALL: [StepPeriod; 3] = [StepPeriod::SetUp, StepPeriod::First, StepPeriod::Later];
 }
 
-impl Schedule {
-    pub fn new(step: Step, set_up: &SetUp, pass: &Pass, updates: &Updates) -> Self {
-        let mut steps = Steps::new(step, pass, updates);
+impl AllocationSchedule {
+    pub fn new(step: Step, set_up: &SetUp, pass: &RecordedPass, updates: &WeightUpdates) -> Self {
+        let mut steps = StepsBuilder::new(step, pass, updates);
         steps.place(&set_up.segment, false);
         let set_up = steps.take();
         let [first, later] = [(); 2].map(|()| {
             steps.step();
             steps.take()
         });
-        Schedule { periods: [set_up, first, later] }
+        AllocationSchedule { periods: [set_up, first, later] }
     }
 
     /// All tensors, each at the index that events use.
-    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+    pub fn tensors(&self) -> impl Iterator<Item = &ScheduledTensor> {
         self.periods.iter().flatten().flat_map(|placed| &placed.segment.tensors)
     }
 
-    pub fn tensor(&self, id: TensorId) -> &Tensor {
-        let tensor = self.periods.iter().flatten().rev().find_map(|placed| placed.own(id));
+    pub fn tensor(&self, id: TensorId) -> &ScheduledTensor {
+        let tensor = self.periods.iter().flatten().rev().find_map(|placed| placed.own_tensor(id));
         tensor.expect("events know of tensors that came to be in some segment")
     }
 
@@ -55,16 +55,16 @@ impl Schedule {
         self.periods.iter().flatten().map(|placed| placed.segment.tensors.len()).sum()
     }
 
-    pub fn segments(&self, period: Period) -> &[PlacedSegment] {
+    pub fn segments(&self, period: StepPeriod) -> &[PlacedSegment] {
         &self.periods[period as usize]
     }
 
-    pub fn events(&self, period: Period) -> impl Iterator<Item = Event> {
+    pub fn events(&self, period: StepPeriod) -> impl Iterator<Item = ScheduleEvent> {
         self.segments(period).iter().flat_map(PlacedSegment::events)
     }
 
     /// Whether an event of a period is within a pass.
-    pub fn is_in_pass(&self, period: Period, event: usize) -> bool {
+    pub fn is_in_pass(&self, period: StepPeriod, event: usize) -> bool {
         let mut end = 0;
         let within = |placed: &&PlacedSegment| {
             end += placed.segment.events.len();
@@ -74,25 +74,25 @@ impl Schedule {
     }
 
     /// Which operation runs when in one period, in order.
-    pub fn marks(&self, period: Period) -> impl Iterator<Item = Mark> {
+    pub fn marks(&self, period: StepPeriod) -> impl Iterator<Item = OperationMark> {
         let mut begin = 0;
         self.segments(period).iter().flat_map(move |placed| {
             let first = begin;
             begin += placed.segment.events.len();
-            placed.segment.marks.iter().map(move |mark| Mark { event: first + mark.event, ..*mark })
+            placed.segment.marks.iter().map(move |mark| OperationMark { event: first + mark.event, ..*mark })
         })
     }
 }
 
 /// The steps under construction, and the tensors that they leave behind.
-struct Steps<'a> {
+struct StepsBuilder<'a> {
     step: Step,
-    pass: &'a Pass,
-    updates: &'a Updates,
+    pass: &'a RecordedPass,
+    updates: &'a WeightUpdates,
     /// The segments since they were last taken.
     segments: Vec<PlacedSegment>,
     /// Frees after these segments.
-    between: Vec<Event>,
+    between: Vec<ScheduleEvent>,
     /// The number of tensors so far.
     count: usize,
     /// Gradients of the weights, once there are any.
@@ -100,20 +100,20 @@ struct Steps<'a> {
     has_state: bool,
 }
 
-impl<'a> Steps<'a> {
-    fn new(step: Step, pass: &'a Pass, updates: &'a Updates) -> Self {
+impl<'a> StepsBuilder<'a> {
+    fn new(step: Step, pass: &'a RecordedPass, updates: &'a WeightUpdates) -> Self {
         let (segments, between, gradients) = Default::default();
-        Steps { step, pass, updates, segments, between, count: 0, gradients, has_state: false }
+        StepsBuilder { step, pass, updates, segments, between, count: 0, gradients, has_state: false }
     }
 
     /// The segments since the last call.
     fn take(&mut self) -> Vec<PlacedSegment> {
-        self.close();
+        self.finish_segment();
         std::mem::take(&mut self.segments)
     }
 
     fn place(&mut self, segment: &Arc<CachedSegment>, has_gradients: bool) -> PlacedSegment {
-        self.close();
+        self.finish_segment();
         let placed = PlacedSegment { segment: Arc::clone(segment), begin: self.count, has_gradients };
         self.count += segment.tensors.len();
         if !(segment.events.is_empty() && segment.marks.is_empty()) {
@@ -123,7 +123,7 @@ impl<'a> Steps<'a> {
     }
 
     /// The frees in between are a segment of their own.
-    fn close(&mut self) {
+    fn finish_segment(&mut self) {
         let events = std::mem::take(&mut self.between);
         if !events.is_empty() {
             let segment = Arc::new(CachedSegment::of_events(self.count, events));
@@ -146,7 +146,7 @@ impl<'a> Steps<'a> {
             let last = std::mem::replace(&mut left, self.pass());
             self.free(last);
         }
-        self.between.push(Event::BackwardDone);
+        self.between.push(ScheduleEvent::BackwardDone);
         let update = if self.has_state { &self.updates.later } else { &self.updates.first };
         self.place(update, false);
         self.has_state = true;
@@ -165,6 +165,6 @@ impl<'a> Steps<'a> {
     }
 
     fn free(&mut self, tensors: Vec<TensorId>) {
-        self.between.extend(tensors.into_iter().map(Event::Free));
+        self.between.extend(tensors.into_iter().map(ScheduleEvent::Free));
     }
 }

@@ -2,10 +2,10 @@
 //! pass.
 
 use super::context::StepContext;
-use super::recorder::Recorder;
+use super::recorder::EventRecorder;
 use super::segment::CachedSegment;
-use crate::amount::{Amount, INDEX};
-use crate::tensor::{Role, TensorId};
+use crate::amount::{BatchBytes, INDEX};
+use crate::tensor::{TensorId, TensorRole};
 use perf4sight_network::{NodeId, Op};
 use perf4sight_step::workload::Loss;
 use std::sync::Arc;
@@ -21,31 +21,31 @@ impl SetUp {
     pub fn record(context: &StepContext) -> Self {
         let (network, rules) = (context.network, context.rules());
         let tensors = rules.iter().map(|rule| rule.weights.len() + rule.buffers.len());
-        let mut recorder = Recorder::behind(0, tensors.sum::<usize>() + 5);
+        let mut recorder = EventRecorder::starting_after(0, tensors.sum::<usize>() + 5);
         let mut resident = vec![None; rules.len()];
         for ((id, node), rule) in network.iter().zip(rules) {
             for &amount in rule.weights.iter().chain(&rule.buffers) {
-                let tensor = recorder.allocate(amount, Role::Weights, id);
+                let tensor = recorder.allocate(amount, TensorRole::Weights, id);
                 if let Op::Parameter(_) = node.op {
                     resident[id.index()] = Some(tensor);
                 }
             }
         }
         if let Some((first, _, _)) = network.inputs().next().filter(|_| network.unread() > 0) {
-            let unread = Amount::once(context.step.weight().saturating_mul(network.unread()));
-            recorder.allocate(unread, Role::Weights, first);
+            let unread = BatchBytes::constant(context.step.weight().saturating_mul(network.unread()));
+            recorder.allocate(unread, TensorRole::Weights, first);
         }
         for (id, _) in network.iter().filter(|(_, node)| matches!(node.op, Op::Input(_))) {
-            resident[id.index()] = Some(recorder.allocate(context.result(id), Role::Activations, id));
+            resident[id.index()] = Some(recorder.allocate(context.result(id), TensorRole::Activations, id));
         }
         if context.step.trains() {
-            for output in network.compared() {
-                recorder.allocate(targets(context, output), Role::Activations, output);
+            for output in network.loss_results() {
+                recorder.allocate(targets(context, output), TensorRole::Activations, output);
             }
         }
         if let Some(kept) = context.platform.framework.products {
             for product in product_threads(context) {
-                recorder.allocate(Amount::once(kept.workspace), Role::Workspace, product);
+                recorder.allocate(BatchBytes::constant(kept.workspace), TensorRole::Workspace, product);
             }
         }
         SetUp { segment: Arc::new(recorder.take()), resident }
@@ -60,9 +60,9 @@ fn product_threads(context: &StepContext) -> impl Iterator<Item = NodeId> {
 }
 
 /// The targets of a result.
-fn targets(context: &StepContext, output: NodeId) -> Amount {
+fn targets(context: &StepContext, output: NodeId) -> BatchBytes {
     match context.step.loss {
-        Loss::CrossEntropy => Amount::per_sample(context.network.labels(output).1.elements()).times(INDEX),
+        Loss::CrossEntropy => BatchBytes::per_sample(context.network.labels(output).1.elements()).times(INDEX),
         Loss::MeanSquaredError => context.scores(output),
     }
 }

@@ -1,6 +1,6 @@
 //! Element-wise functions, one per row.
 
-use super::effects::Needs;
+use super::effects::BackwardNeeds;
 
 /// Declares element-wise functions, one per row: the variant, its name in tables, and the source of its facts. The compiler
 /// requires the rest of its facts: the operator of ONNX, the worker's function.
@@ -25,42 +25,42 @@ macro_rules! elementwise {
 
 elementwise! {
     /// Functions of one element. If the result is enough for the gradient, PyTorch uses it (tools/autograd/derivatives.yaml).
-    pub enum Activation: Needs {
-        Relu "relu" Needs::Result,
-        Relu6 "relu6" Needs::Inputs,
-        LeakyRelu "leaky-relu" Needs::Inputs,
-        Elu "elu" Needs::Inputs,
-        Selu "selu" Needs::Inputs,
-        Celu "celu" Needs::Inputs,
-        Sigmoid "sigmoid" Needs::Result,
-        HardSigmoid "hard-sigmoid" Needs::Inputs,
-        Tanh "tanh" Needs::Result,
-        Silu "silu" Needs::Inputs,
-        HardSwish "hard-swish" Needs::Inputs,
-        Gelu "gelu" Needs::Inputs,
-        Mish "mish" Needs::Inputs,
-        Softplus "softplus" Needs::Inputs,
-        Clip "clip" Needs::Inputs,
-        Abs "abs" Needs::Inputs,
-        Neg "neg" Needs::Nothing,
-        Exp "exp" Needs::Result,
-        Log "log" Needs::Inputs,
-        Sqrt "sqrt" Needs::Result,
-        Reciprocal "reciprocal" Needs::Result,
-        Erf "erf" Needs::Inputs,
-        Sin "sin" Needs::Inputs,
-        Cos "cos" Needs::Inputs,
-        Sign "sign" Needs::Nothing,
-        Floor "floor" Needs::Nothing,
-        Ceil "ceil" Needs::Nothing,
-        Round "round" Needs::Nothing,
-        Not "not" Needs::Nothing,
+    pub enum Activation: BackwardNeeds {
+        Relu "relu" BackwardNeeds::Result,
+        Relu6 "relu6" BackwardNeeds::Inputs,
+        LeakyRelu "leaky-relu" BackwardNeeds::Inputs,
+        Elu "elu" BackwardNeeds::Inputs,
+        Selu "selu" BackwardNeeds::Inputs,
+        Celu "celu" BackwardNeeds::Inputs,
+        Sigmoid "sigmoid" BackwardNeeds::Result,
+        HardSigmoid "hard-sigmoid" BackwardNeeds::Inputs,
+        Tanh "tanh" BackwardNeeds::Result,
+        Silu "silu" BackwardNeeds::Inputs,
+        HardSwish "hard-swish" BackwardNeeds::Inputs,
+        Gelu "gelu" BackwardNeeds::Inputs,
+        Mish "mish" BackwardNeeds::Inputs,
+        Softplus "softplus" BackwardNeeds::Inputs,
+        Clip "clip" BackwardNeeds::Inputs,
+        Abs "abs" BackwardNeeds::Inputs,
+        Neg "neg" BackwardNeeds::Nothing,
+        Exp "exp" BackwardNeeds::Result,
+        Log "log" BackwardNeeds::Inputs,
+        Sqrt "sqrt" BackwardNeeds::Result,
+        Reciprocal "reciprocal" BackwardNeeds::Result,
+        Erf "erf" BackwardNeeds::Inputs,
+        Sin "sin" BackwardNeeds::Inputs,
+        Cos "cos" BackwardNeeds::Inputs,
+        Sign "sign" BackwardNeeds::Nothing,
+        Floor "floor" BackwardNeeds::Nothing,
+        Ceil "ceil" BackwardNeeds::Nothing,
+        Round "round" BackwardNeeds::Nothing,
+        Not "not" BackwardNeeds::Nothing,
     }
 }
 
 /// Groups of functions of two elements with the same derivative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
+pub(super) enum BinaryFamily {
     /// The gradient passes unchanged.
     Sum,
     /// The gradient is multiplied by the other operand, which is saved unless it is a constant.
@@ -74,24 +74,24 @@ pub(super) enum Family {
 
 elementwise! {
     /// Functions of two elements: arithmetic, comparisons, logic.
-    pub enum Binary: Family {
-        Add "add" Family::Sum,
-        Sub "sub" Family::Sum,
-        Mul "mul" Family::Product,
-        Div "div" Family::Product,
-        Pow "pow" Family::Power,
-        Max "max" Family::Choice,
-        Min "min" Family::Choice,
-        Mod "mod" Family::Product,
-        Equal "equal" Family::Truth,
-        Less "less" Family::Truth,
-        LessOrEqual "less-or-equal" Family::Truth,
-        Greater "greater" Family::Truth,
-        GreaterOrEqual "greater-or-equal" Family::Truth,
-        And "and" Family::Truth,
-        Or "or" Family::Truth,
-        Xor "xor" Family::Truth,
+    pub enum BinaryFunction: BinaryFamily {
+        Add "add" BinaryFamily::Sum,
+        Sub "sub" BinaryFamily::Sum,
+        Mul "mul" BinaryFamily::Product,
+        Div "div" BinaryFamily::Product,
+        Pow "pow" BinaryFamily::Power,
+        Max "max" BinaryFamily::Choice,
+        Min "min" BinaryFamily::Choice,
+        Mod "mod" BinaryFamily::Product,
+        Equal "equal" BinaryFamily::Truth,
+        Less "less" BinaryFamily::Truth,
+        LessOrEqual "less-or-equal" BinaryFamily::Truth,
+        Greater "greater" BinaryFamily::Truth,
+        GreaterOrEqual "greater-or-equal" BinaryFamily::Truth,
+        And "and" BinaryFamily::Truth,
+        Or "or" BinaryFamily::Truth,
+        Xor "xor" BinaryFamily::Truth,
         /// The first where it is positive, else multiplied by the second, the trained slopes.
-        PRelu "prelu" Family::Choice,
+        PRelu "prelu" BinaryFamily::Choice,
     }
 }

@@ -50,7 +50,7 @@ pub struct Window {
 
 /// How a kernel moves over a volume; triples are depth, height, width.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Volume {
+pub struct VolumeWindow {
     /// Size of the kernel.
     pub kernel: [usize; 3],
     /// Step between positions.
@@ -85,7 +85,7 @@ pub enum Affine {
 
 /// An operation that was read but is not supported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unknown {
+pub struct UnknownOperation {
     /// Its name in the file, with the domain if it is not the standard one.
     pub op_type: String,
     /// Its output shape: from the file or its operator's rule, otherwise the first input's.
@@ -98,31 +98,31 @@ pub struct Unknown {
     /// and cost are those of a batch of one.
     pub across: bool,
     /// The operation as in its file, so that a file written from it does the same; `None` if that cannot be kept.
-    pub original: Option<Box<Original>>,
+    pub original: Option<Box<OriginalOperation>>,
 }
 
 /// An operation as stored in an ONNX file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Original {
+pub struct OriginalOperation {
     /// Its attributes: an encoded `NodeProto` with nothing else.
     pub attributes: Vec<u8>,
     /// The version of its domain's operator set; for ONNX's own at least that of the files we write.
     pub opset: i64,
     /// Its operands, in order.
-    pub operands: Vec<Operand>,
+    pub operands: Vec<OriginalOperand>,
     /// The index of this output.
     pub output: usize,
     /// The number of its outputs.
     pub outputs: usize,
     /// The layout of its output.
-    pub layout: Layout,
+    pub layout: BatchLayout,
 }
 
 /// One operand of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Operand {
+pub enum OriginalOperand {
     /// The next of the nodes it reads, with this layout.
-    Node(Layout),
+    Node(BatchLayout),
     /// A trained tensor of this shape.
     Weight(Vec<usize>),
     /// Untrained numbers of this shape, such as running statistics.
@@ -137,7 +137,7 @@ pub enum Operand {
 
 /// Where a tensor of many samples has its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
+pub enum BatchLayout {
     /// On an axis of its own, mostly the first.
     Alone(usize),
     /// On the first axis, together with the sample's first: all rows of all samples.

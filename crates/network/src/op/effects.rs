@@ -4,16 +4,16 @@ use crate::Shape;
 
 /// A trained tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Weight {
+pub struct TrainedTensor {
     /// Its dimensions.
     pub dims: Shape,
     /// Which of them follow the channels.
-    pub spans: Spans,
+    pub spans: WeightSpans,
 }
 
 /// The axes of the input and of the result along which a trained tensor extends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spans {
+pub enum WeightSpans {
     /// Its first axis along the result's channels, its second along this axis of the input.
     Filters {
         /// The axis that it sums over.
@@ -37,20 +37,20 @@ pub enum Spans {
 
 /// Elements read and written; backward only if a gradient flows on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Traffic {
+pub struct MemoryTraffic {
     /// Forward in training.
     pub training: f64,
     /// Forward in inference.
     pub inference: f64,
     /// Backward.
-    pub backward: Backward,
+    pub backward: BackwardTraffic,
     /// Not in memory order.
     pub strided: bool,
 }
 
 /// Elements that backward reads and writes.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Backward {
+pub enum BackwardTraffic {
     /// For all inputs together.
     Once(f64),
     /// For each input whose gradient is computed.
@@ -66,7 +66,7 @@ pub enum Backward {
 
 /// Where a result is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Storage {
+pub enum ResultStorage {
     /// In its own memory, which the operation no longer needs: another one may overwrite it.
     Own,
     /// In its own memory, which must stay unchanged.
@@ -79,7 +79,7 @@ pub enum Storage {
 
 /// What backward needs of an operation's operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
+pub enum BackwardNeeds {
     /// Nothing.
     Nothing,
     /// The first input.
@@ -94,7 +94,7 @@ pub enum Needs {
 
 /// Additional results of forward for backward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Auxiliary {
+pub enum AuxiliaryResult {
     /// This many means and inverse deviations.
     Statistics(u64),
     /// An index for every element of the result.
@@ -111,7 +111,7 @@ pub enum Auxiliary {
 
 /// How an operation computes the gradients of its inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gradient {
+pub enum GradientFlow {
     /// It has no inputs, or none of them has a gradient.
     Ends,
     /// It makes a tensor for each input.
@@ -120,9 +120,14 @@ pub enum Gradient {
     Passed,
 }
 
-impl Traffic {
+impl MemoryTraffic {
     /// The same forward in all stages, and backward.
     pub(super) fn new(forward: f64, backward: f64) -> Self {
-        Traffic { training: forward, inference: forward, backward: Backward::Once(backward), strided: false }
+        MemoryTraffic {
+            training: forward,
+            inference: forward,
+            backward: BackwardTraffic::Once(backward),
+            strided: false,
+        }
     }
 }

@@ -1,19 +1,19 @@
 //! Facts about an operation at its position in a network, for any device and framework. Costs, memory, time, pruning and the
 //! workers read them.
 
-use super::activations::{Activation, Binary};
-use super::attributes::{Affine, Conv, ConvTranspose, Embedding, Linear, Unknown, Volume, Window};
-use super::effects::{Auxiliary, Gradient, Needs, Storage, Traffic, Weight};
+use super::activations::{Activation, BinaryFunction};
+use super::attributes::{Affine, Conv, ConvTranspose, Embedding, Linear, UnknownOperation, VolumeWindow, Window};
+use super::effects::{AuxiliaryResult, BackwardNeeds, GradientFlow, MemoryTraffic, ResultStorage, TrainedTensor};
 use super::recurrent::Recurrent;
 use crate::{Node, Shape};
 
 /// The facts about one operation; elements and multiply-accumulates are those of one sample.
 #[derive(Debug, Clone)]
-pub struct Facts<'a> {
+pub struct OperationFacts<'a> {
     /// The kind of its computation.
-    pub nature: Nature<'a>,
+    pub nature: OperationNature<'a>,
     /// Its trained tensors, in the order in which frameworks create them.
-    pub weights: Vec<Weight>,
+    pub weights: Vec<TrainedTensor>,
     /// The shapes of its buffers, which persist from step to step and are not trained.
     pub buffers: Vec<Shape>,
     /// Multiply-accumulates of the forward pass.
@@ -21,28 +21,28 @@ pub struct Facts<'a> {
     /// Whether `macs` is the cost for each sample of the batch that a sample is combined with, not the cost of the sample.
     pub across: bool,
     /// Its memory traffic, if it multiplies no matrices.
-    pub traffic: Traffic,
+    pub traffic: MemoryTraffic,
     /// Where its result is stored.
-    pub storage: Storage,
+    pub storage: ResultStorage,
     /// What backward needs of its operands.
-    pub needs: Needs,
+    pub needs: BackwardNeeds,
     /// The additional tensor that forward makes for backward.
-    pub auxiliary: Option<Auxiliary>,
+    pub auxiliary: Option<AuxiliaryResult>,
     /// How it computes the gradient of each of its inputs.
-    pub gradient: Gradient,
+    pub gradient: GradientFlow,
     /// How its channels relate to those of its inputs.
-    pub channels: Coupling<'a>,
+    pub channels: ChannelCoupling<'a>,
 }
 
 /// Kinds of operations with a similar computation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[allow(missing_docs)] // the names are the documentation
-pub enum Nature<'a> {
+pub enum OperationNature<'a> {
     Input,
     Parameter,
     Embedding(&'a Embedding),
     Convolution(&'a Conv),
-    Volume(&'a Conv<Volume>),
+    Volume(&'a Conv<VolumeWindow>),
     Transposed(&'a ConvTranspose),
     Linear(&'a Linear),
     MatMul,
@@ -50,7 +50,7 @@ pub enum Nature<'a> {
     Normalisation,
     Softmax,
     Activation(Activation),
-    Arithmetic(Binary),
+    Arithmetic(BinaryFunction),
     /// One of two, element by element.
     Choice,
     Dropout,
@@ -58,12 +58,12 @@ pub enum Nature<'a> {
     Pooling(Option<&'a Window>),
     Movement,
     Recurrent(&'a Recurrent),
-    Unknown(&'a Unknown),
+    Unknown(&'a UnknownOperation),
 }
 
 /// How the channels of a result relate to those of the inputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Coupling<'a> {
+pub enum ChannelCoupling<'a> {
     /// They are the network's own.
     Given,
     /// The channels of the other operand.
@@ -71,7 +71,7 @@ pub enum Coupling<'a> {
     /// A new one for every filter.
     Filters(&'a Conv),
     /// A new one for every filter.
-    Volumes(&'a Conv<Volume>),
+    Volumes(&'a Conv<VolumeWindow>),
     /// A new one for every filter.
     Spread(&'a ConvTranspose),
     /// New ones on the last axis; channels on another axis pass.
@@ -133,22 +133,22 @@ pub enum Coupling<'a> {
     /// They are mixed.
     Lost,
     /// Unknown.
-    Unknown(&'a Unknown),
+    Unknown(&'a UnknownOperation),
 }
 
-impl<'a> Facts<'a> {
+impl<'a> OperationFacts<'a> {
     /// The facts of an operation without weights that allocates its result, keeps nothing for backward and costs nothing; the
     /// caller changes what differs.
-    pub(super) fn new(nature: Nature<'a>, channels: Coupling<'a>, gradient: Gradient) -> Self {
-        Facts {
+    pub(super) fn new(nature: OperationNature<'a>, channels: ChannelCoupling<'a>, gradient: GradientFlow) -> Self {
+        OperationFacts {
             nature,
             weights: Vec::new(),
             buffers: Vec::new(),
             macs: 0,
             across: false,
-            traffic: Traffic::new(0.0, 0.0),
-            storage: Storage::Own,
-            needs: Needs::Nothing,
+            traffic: MemoryTraffic::new(0.0, 0.0),
+            storage: ResultStorage::Own,
+            needs: BackwardNeeds::Nothing,
             auxiliary: None,
             gradient,
             channels,
@@ -158,14 +158,14 @@ impl<'a> Facts<'a> {
 
 /// The position of an operation in its network.
 #[derive(Clone, Copy)]
-pub struct At<'a> {
+pub struct NodePosition<'a> {
     /// All nodes of the network.
     pub nodes: &'a [Node],
     /// The operation's own.
     pub node: &'a Node,
 }
 
-impl<'a> At<'a> {
+impl<'a> NodePosition<'a> {
     /// The shapes of its inputs.
     pub fn inputs(self) -> impl Iterator<Item = &'a Shape> {
         self.node.inputs.iter().map(move |id| &self.nodes[id.index()].shape)

@@ -16,17 +16,21 @@ mod recurrent;
 mod unknown;
 mod volume;
 
-pub use activations::{Activation, Binary};
+pub use activations::{Activation, BinaryFunction};
 pub use attributes::{
-    Affine, Conv, ConvTranspose, Embedding, Layout, Linear, Operand, Original, Unknown, Volume, Window,
+    Affine, BatchLayout, Conv, ConvTranspose, Embedding, Linear, OriginalOperand, OriginalOperation, UnknownOperation,
+    VolumeWindow, Window,
 };
-pub use effects::{Auxiliary, Backward, Gradient, Needs, Spans, Storage, Traffic, Weight};
-pub use facts::{At, Coupling, Facts, Nature};
-pub use input::{Element, Input};
-pub use movement::{Fill, Pick};
-pub use places::{ArgMax, Beyond, Fold, GridSample, TopK};
-pub use pooling::{Interpolation, Reduction};
-pub use recurrent::{Cell, Recurrent};
+pub use effects::{
+    AuxiliaryResult, BackwardNeeds, BackwardTraffic, GradientFlow, MemoryTraffic, ResultStorage, TrainedTensor,
+    WeightSpans,
+};
+pub use facts::{ChannelCoupling, NodePosition, OperationFacts, OperationNature};
+pub use input::{ElementKind, NetworkInput};
+pub use movement::{PaddingFill, PickedElements};
+pub use places::{ArgMax, Fold, GridSample, OutsideValues, TopK};
+pub use pooling::{Interpolation, ReductionKind};
+pub use recurrent::{Recurrent, RecurrentKind};
 pub use unknown::continued;
 
 use super::shape::{MAX_ELEMENTS, Shape};
@@ -37,18 +41,18 @@ use super::shape::{MAX_ELEMENTS, Shape};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
     /// One of the network's inputs.
-    Input(Input),
+    Input(NetworkInput),
     /// A trainable tensor outside any layer: a class token, a position embedding, a layer scale. It has no inputs and is the same
     /// for every sample.
     Parameter(Shape),
     /// Lookup of rows of a trained table.
     Embedding(Embedding),
     /// Conversion to this element type, such as integers or booleans to floating-point numbers, in memory of its own.
-    Cast(Element),
+    Cast(ElementKind),
     /// 2-D convolution; depthwise and grouped ones included. Input channels follow from the input.
     Conv(Conv),
     /// 3-D convolution.
-    Conv3d(Conv<Volume>),
+    Conv3d(Conv<VolumeWindow>),
     /// Transposed 2-D convolution, which enlarges images.
     ConvTranspose(ConvTranspose),
     /// Fully connected layer on the last axis; input features follow from the input.
@@ -85,11 +89,11 @@ pub enum Op {
         count_include_pad: bool,
     },
     /// Maximum over windows of a volume.
-    MaxPool3d(Volume),
+    MaxPool3d(VolumeWindow),
     /// Mean over windows of a volume.
     AvgPool3d {
         /// The windows.
-        window: Volume,
+        window: VolumeWindow,
         /// Whether padding counts in the mean's denominator.
         count_include_pad: bool,
     },
@@ -99,7 +103,7 @@ pub enum Op {
         output: [usize; 2],
     },
     /// Element-wise function of two inputs of equal rank, axes of length 1 broadcast, or of one input and a constant.
-    Binary(Binary),
+    Binary(BinaryFunction),
     /// The second input where the first is true, else the third; axes of length 1 are broadcast.
     Where,
     /// An image at another size.
@@ -150,13 +154,13 @@ pub enum Op {
         step: usize,
     },
     /// Elements along an axis by position.
-    Pick(Pick),
+    Pick(PickedElements),
     /// Padding around the input, or cropping at some sides.
     Pad {
         /// How many before and after, for every axis; negative where they are cut off.
         sides: Vec<[i64; 2]>,
         /// The values of the padding.
-        fill: Fill,
+        fill: PaddingFill,
     },
     /// Axes of length 1 repeated up to this shape.
     Expand(Shape),
@@ -173,7 +177,7 @@ pub enum Op {
     /// Reduction of all elements along `axes` to one number.
     Reduce {
         /// The kind of reduction.
-        reduction: Reduction,
+        reduction: ReductionKind,
         /// The reduced axes.
         axes: Vec<usize>,
         /// Whether they stay as axes of length 1.
@@ -205,7 +209,7 @@ pub enum Op {
     /// A recurrent layer over the time steps of a sequence.
     Recurrent(Recurrent),
     /// An operation that this crate does not support: it is counted and named, and never an error.
-    Unknown(Unknown),
+    Unknown(UnknownOperation),
 }
 
 impl Op {
@@ -258,15 +262,15 @@ impl Op {
         }
     }
 
-    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
+    pub(super) fn facts<'a>(&'a self, at: NodePosition) -> OperationFacts<'a> {
         match self {
-            Op::Input(_) => Input::facts(),
+            Op::Input(_) => NetworkInput::facts(),
             Op::Embedding(embedding) => embedding.facts(),
             Op::Cast(_) => elementwise::cast(at),
-            Op::Parameter(shape) => Facts {
-                weights: vec![Weight { dims: shape.clone(), spans: Spans::Result { first: 0 } }],
-                storage: Storage::Resident,
-                ..Facts::new(Nature::Parameter, Coupling::Partner, Gradient::Ends)
+            Op::Parameter(shape) => OperationFacts {
+                weights: vec![TrainedTensor { dims: shape.clone(), spans: WeightSpans::Result { first: 0 } }],
+                storage: ResultStorage::Resident,
+                ..OperationFacts::new(OperationNature::Parameter, ChannelCoupling::Partner, GradientFlow::Ends)
             },
             Op::Conv(conv) => conv.facts(at),
             Op::Conv3d(conv) => conv.facts(at),
@@ -290,18 +294,18 @@ impl Op {
             Op::MatMul => product::matmul(at),
             Op::Attention => product::attention(at),
             Op::Softmax { .. } => normalisation::softmax(at),
-            Op::Reduce { reduction, axes, keep } => pooling::reduced(*reduction, axes, *keep, at),
+            Op::Reduce { reduction, axes, keep } => pooling::reduction(*reduction, axes, *keep, at),
             Op::Where => elementwise::choice(at),
-            Op::Resize { interpolation, .. } => pooling::resized(*interpolation, at),
-            Op::Every { axis, .. } => movement::every(*axis, at),
+            Op::Resize { interpolation, .. } => pooling::resize(*interpolation, at),
+            Op::Every { axis, .. } => movement::strided_slice(*axis, at),
             Op::Pick(pick) => pick.facts(at),
             Op::Pad { .. } => movement::pad(at),
             Op::Expand(_) => movement::expand(at),
             Op::ArgMax(place) => place.facts(at),
             Op::TopK(top) => top.facts(at),
-            Op::CumSum { .. } => places::cumulated(at),
+            Op::CumSum { .. } => places::cumulative_sum(at),
             Op::Fold(fold) => fold.facts(at),
-            Op::GridSample(sample) => places::sampled(sample, at),
+            Op::GridSample(sample) => places::grid_sample(sample, at),
             Op::Dropout { rate } => elementwise::dropout(*rate, at),
             Op::DropPath { rate } => elementwise::drop_path(*rate, at),
             Op::Recurrent(layer) => layer.facts(at),
@@ -312,42 +316,42 @@ impl Op {
     /// The shape of its result for `inputs`; the error is one clause that names the misfit.
     pub fn shape(&self, inputs: &[&Shape]) -> Result<Shape, String> {
         let shape = match self {
-            Op::Input(Input { shape, .. }) | Op::Parameter(shape) => shape.clone(),
+            Op::Input(NetworkInput { shape, .. }) | Op::Parameter(shape) => shape.clone(),
             Op::Embedding(embedding) => embedding.shape(inputs)?,
-            Op::Conv(conv) => conv.shape(one(inputs)?)?,
-            Op::Conv3d(conv) => conv.shape(one(inputs)?)?,
-            Op::ConvTranspose(transposed) => transposed.shape(one(inputs)?)?,
-            Op::MaxPool3d(window) | Op::AvgPool3d { window, .. } => window.shape(one(inputs)?)?,
-            Op::Linear(linear) => linear.shape(one(inputs)?)?,
-            Op::MaxPool(window) | Op::AvgPool { window, .. } => window.shape(one(inputs)?)?,
-            Op::AdaptiveAvgPool { output } => pooling::adaptive_shape(*output, one(inputs)?)?,
-            Op::Binary(_) => Binary::shape(inputs)?,
+            Op::Conv(conv) => conv.shape(one_input(inputs)?)?,
+            Op::Conv3d(conv) => conv.shape(one_input(inputs)?)?,
+            Op::ConvTranspose(transposed) => transposed.shape(one_input(inputs)?)?,
+            Op::MaxPool3d(window) | Op::AvgPool3d { window, .. } => window.shape(one_input(inputs)?)?,
+            Op::Linear(linear) => linear.shape(one_input(inputs)?)?,
+            Op::MaxPool(window) | Op::AvgPool { window, .. } => window.shape(one_input(inputs)?)?,
+            Op::AdaptiveAvgPool { output } => pooling::adaptive_shape(*output, one_input(inputs)?)?,
+            Op::Binary(_) => BinaryFunction::shape(inputs)?,
             Op::Concat { axis } => movement::concat_shape(inputs, *axis)?,
-            Op::Flatten => Shape::new([one(inputs)?.elements() as usize]),
-            Op::Reshape(target) => movement::reshape_shape(target, one(inputs)?)?,
-            Op::Transpose { order } => movement::transpose_shape(order, one(inputs)?)?,
-            Op::Contiguous { batch } => movement::contiguous_shape(*batch, one(inputs)?)?,
-            Op::Slice { axis, start, length } => movement::slice_shape([*axis, *start, *length], one(inputs)?)?,
+            Op::Flatten => Shape::new([one_input(inputs)?.elements() as usize]),
+            Op::Reshape(target) => movement::reshape_shape(target, one_input(inputs)?)?,
+            Op::Transpose { order } => movement::transpose_shape(order, one_input(inputs)?)?,
+            Op::Contiguous { batch } => movement::contiguous_shape(*batch, one_input(inputs)?)?,
+            Op::Slice { axis, start, length } => movement::slice_shape([*axis, *start, *length], one_input(inputs)?)?,
             Op::MatMul => product::matmul_shape(inputs)?,
             Op::Attention => product::attention_shape(inputs)?,
-            Op::Reduce { axes, keep, .. } => pooling::reduced_shape(one(inputs)?, axes, *keep)?,
+            Op::Reduce { axes, keep, .. } => pooling::reduced_shape(one_input(inputs)?, axes, *keep)?,
             Op::Where => elementwise::choice_shape(inputs)?,
-            Op::Resize { image, .. } => pooling::adaptive_shape(*image, one(inputs)?)?,
-            Op::Every { axis, start, step } => movement::every_shape([*axis, *start, *step], one(inputs)?)?,
-            Op::Pick(pick) => pick.shape(one(inputs)?)?,
-            Op::Pad { sides, .. } => movement::pad_shape(sides, one(inputs)?)?,
-            Op::Expand(target) => movement::expand_shape(target, one(inputs)?)?,
-            Op::ArgMax(place) => pooling::reduced_shape(one(inputs)?, &[place.axis], place.keep)?,
-            Op::TopK(top) => top.shape(one(inputs)?)?,
-            Op::Fold(fold) => fold.shape(one(inputs)?)?,
+            Op::Resize { image, .. } => pooling::adaptive_shape(*image, one_input(inputs)?)?,
+            Op::Every { axis, start, step } => movement::every_shape([*axis, *start, *step], one_input(inputs)?)?,
+            Op::Pick(pick) => pick.shape(one_input(inputs)?)?,
+            Op::Pad { sides, .. } => movement::pad_shape(sides, one_input(inputs)?)?,
+            Op::Expand(target) => movement::expand_shape(target, one_input(inputs)?)?,
+            Op::ArgMax(place) => pooling::reduced_shape(one_input(inputs)?, &[place.axis], place.keep)?,
+            Op::TopK(top) => top.shape(one_input(inputs)?)?,
+            Op::Fold(fold) => fold.shape(one_input(inputs)?)?,
             Op::GridSample(_) => places::sampled_shape(inputs)?,
             Op::LayerNorm { axis, .. } | Op::Softmax { axis } | Op::CumSum { axis } => {
-                normalisation::shape(*axis, one(inputs)?)?
+                normalisation::shape(*axis, one_input(inputs)?)?
             }
-            Op::BatchNorm { axis } => normalisation::batch_shape(*axis, one(inputs)?)?,
-            Op::GroupNorm { groups, .. } => normalisation::grouped_shape(*groups, one(inputs)?)?,
-            Op::Activation(_) | Op::Cast(_) | Op::Dropout { .. } | Op::DropPath { .. } => one(inputs)?.clone(),
-            Op::Recurrent(layer) => layer.shape(one(inputs)?)?,
+            Op::BatchNorm { axis } => normalisation::batch_shape(*axis, one_input(inputs)?)?,
+            Op::GroupNorm { groups, .. } => normalisation::grouped_shape(*groups, one_input(inputs)?)?,
+            Op::Activation(_) | Op::Cast(_) | Op::Dropout { .. } | Op::DropPath { .. } => one_input(inputs)?.clone(),
+            Op::Recurrent(layer) => layer.shape(one_input(inputs)?)?,
             Op::Unknown(unknown) => unknown.shape.clone(),
         };
         if shape.dims().contains(&0) {
@@ -360,14 +364,14 @@ impl Op {
     }
 }
 
-fn one<'a>(inputs: &[&'a Shape]) -> Result<&'a Shape, String> {
+fn one_input<'a>(inputs: &[&'a Shape]) -> Result<&'a Shape, String> {
     match inputs {
         [input] => Ok(input),
         _ => Err(format!("takes one input, has {}", inputs.len())),
     }
 }
 
-fn two<'a>(inputs: &[&'a Shape]) -> Result<[&'a Shape; 2], String> {
+fn two_inputs<'a>(inputs: &[&'a Shape]) -> Result<[&'a Shape; 2], String> {
     match inputs {
         [a, b] => Ok([a, b]),
         _ => Err(format!("takes two inputs, has {}", inputs.len())),

@@ -1,7 +1,7 @@
 //! Operations without arithmetic: concatenation, slices, padding, broadcasting, transposition, reshapes.
 
-use super::effects::{Backward, Gradient, Storage, Traffic};
-use super::facts::{At, Coupling, Facts, Nature};
+use super::effects::{BackwardTraffic, GradientFlow, MemoryTraffic, ResultStorage};
+use super::facts::{ChannelCoupling, NodePosition, OperationFacts, OperationNature};
 use crate::{Op, Shape};
 
 pub(super) fn concat_shape(inputs: &[&Shape], axis: usize) -> Result<Shape, String> {
@@ -21,11 +21,14 @@ pub(super) fn concat_shape(inputs: &[&Shape], axis: usize) -> Result<Shape, Stri
     Ok(Shape::new(dims))
 }
 
-pub(super) fn concat<'a>(axis: usize, at: At) -> Facts<'a> {
+pub(super) fn concat<'a>(axis: usize, at: NodePosition) -> OperationFacts<'a> {
     let outputs = at.outputs();
     // Its gradients are views into the incoming one, but operations that read these are slower by as much.
-    let traffic = copied(outputs);
-    Facts { traffic, ..Facts::new(Nature::Movement, Coupling::Joined { axis }, Gradient::Passed) }
+    let traffic = copy_traffic(outputs);
+    OperationFacts {
+        traffic,
+        ..OperationFacts::new(OperationNature::Movement, ChannelCoupling::Joined { axis }, GradientFlow::Passed)
+    }
 }
 
 /// The same elements on other axes; on a single one if the target is empty.
@@ -36,8 +39,11 @@ pub(super) fn reshape_shape(target: &Shape, input: &Shape) -> Result<Shape, Stri
     Ok(target.clone())
 }
 
-pub(super) fn reshape<'a>() -> Facts<'a> {
-    Facts { storage: Storage::View, ..Facts::new(Nature::Movement, Coupling::Regrouped, Gradient::Passed) }
+pub(super) fn reshape<'a>() -> OperationFacts<'a> {
+    OperationFacts {
+        storage: ResultStorage::View,
+        ..OperationFacts::new(OperationNature::Movement, ChannelCoupling::Regrouped, GradientFlow::Passed)
+    }
 }
 
 pub(super) fn transpose_shape(order: &[usize], input: &Shape) -> Result<Shape, String> {
@@ -50,9 +56,13 @@ pub(super) fn transpose_shape(order: &[usize], input: &Shape) -> Result<Shape, S
 }
 
 /// A view. Its cost is that of the copy which the next operation makes of it.
-pub(super) fn transpose<'a>(order: &'a [usize], at: At) -> Facts<'a> {
-    let (storage, traffic) = (Storage::Needed, copied(at.outputs()));
-    Facts { storage, traffic, ..Facts::new(Nature::Movement, Coupling::Permuted(order), Gradient::Made) }
+pub(super) fn transpose<'a>(order: &'a [usize], at: NodePosition) -> OperationFacts<'a> {
+    let (storage, traffic) = (ResultStorage::Needed, copy_traffic(at.outputs()));
+    OperationFacts {
+        storage,
+        traffic,
+        ..OperationFacts::new(OperationNature::Movement, ChannelCoupling::Permuted(order), GradientFlow::Made)
+    }
 }
 
 pub(super) fn contiguous_shape(batch: usize, input: &Shape) -> Result<Shape, String> {
@@ -61,10 +71,14 @@ pub(super) fn contiguous_shape(batch: usize, input: &Shape) -> Result<Shape, Str
 
 /// A copy; it counts at the transposition, if there was one. Its gradient cannot be viewed as the transposition's input, and so
 /// is copied.
-pub(super) fn contiguous<'a>(at: At) -> Facts<'a> {
+pub(super) fn contiguous<'a>(at: NodePosition) -> OperationFacts<'a> {
     let is_counted = matches!(at.nodes[at.node.inputs[0].index()].op, Op::Transpose { .. });
-    let traffic = copied(if is_counted { 0.0 } else { at.outputs() });
-    Facts { storage: Storage::Needed, traffic, ..Facts::new(Nature::Movement, Coupling::Kept, Gradient::Made) }
+    let traffic = copy_traffic(if is_counted { 0.0 } else { at.outputs() });
+    OperationFacts {
+        storage: ResultStorage::Needed,
+        traffic,
+        ..OperationFacts::new(OperationNature::Movement, ChannelCoupling::Kept, GradientFlow::Made)
+    }
 }
 
 pub(super) fn slice_shape([axis, start, length]: [usize; 3], input: &Shape) -> Result<Shape, String> {
@@ -78,16 +92,20 @@ pub(super) fn slice_shape([axis, start, length]: [usize; 3], input: &Shape) -> R
 }
 
 /// A view whose backward fills a whole tensor with zeros around the gradient (slice_backward).
-pub(super) fn slice<'a>([axis, start, length]: [usize; 3], at: At) -> Facts<'a> {
+pub(super) fn slice<'a>([axis, start, length]: [usize; 3], at: NodePosition) -> OperationFacts<'a> {
     let backward = at.input(0).elements() as f64 + 2.0 * at.outputs();
-    let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
-    let coupling = Coupling::Part { axis, start, length };
-    Facts { storage: Storage::View, traffic, ..Facts::new(Nature::Movement, coupling, Gradient::Made) }
+    let traffic = MemoryTraffic { backward: BackwardTraffic::Once(backward), ..copy_traffic(0.0) };
+    let coupling = ChannelCoupling::Part { axis, start, length };
+    OperationFacts {
+        storage: ResultStorage::View,
+        traffic,
+        ..OperationFacts::new(OperationNature::Movement, coupling, GradientFlow::Made)
+    }
 }
 
 /// The values of padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fill {
+pub enum PaddingFill {
     /// Zeros.
     Zeros,
     /// Another number.
@@ -113,10 +131,13 @@ pub(super) fn pad_shape(sides: &[[i64; 2]], input: &Shape) -> Result<Shape, Stri
 }
 
 /// A padded copy (constant_pad_nd, reflection_pad2d, ...), whose backward cuts the gradient.
-pub(super) fn pad<'a>(at: At) -> Facts<'a> {
+pub(super) fn pad<'a>(at: NodePosition) -> OperationFacts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-    let traffic = Traffic { strided: true, ..Traffic::new(inputs + outputs, inputs + outputs) };
-    Facts { traffic, ..Facts::new(Nature::Movement, Coupling::Kept, Gradient::Made) }
+    let traffic = MemoryTraffic { strided: true, ..MemoryTraffic::new(inputs + outputs, inputs + outputs) };
+    OperationFacts {
+        traffic,
+        ..OperationFacts::new(OperationNature::Movement, ChannelCoupling::Kept, GradientFlow::Made)
+    }
 }
 
 pub(super) fn expand_shape(target: &Shape, input: &Shape) -> Result<Shape, String> {
@@ -126,10 +147,14 @@ pub(super) fn expand_shape(target: &Shape, input: &Shape) -> Result<Shape, Strin
 }
 
 /// A view whose backward sums the gradient over the broadcast axes.
-pub(super) fn expand<'a>(at: At) -> Facts<'a> {
+pub(super) fn expand<'a>(at: NodePosition) -> OperationFacts<'a> {
     let backward = at.input(0).elements() as f64 + at.outputs();
-    let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
-    Facts { storage: Storage::View, traffic, ..Facts::new(Nature::Movement, Coupling::Stretched, Gradient::Made) }
+    let traffic = MemoryTraffic { backward: BackwardTraffic::Once(backward), ..copy_traffic(0.0) };
+    OperationFacts {
+        storage: ResultStorage::View,
+        traffic,
+        ..OperationFacts::new(OperationNature::Movement, ChannelCoupling::Stretched, GradientFlow::Made)
+    }
 }
 
 pub(super) fn every_shape([axis, start, step]: [usize; 3], input: &Shape) -> Result<Shape, String> {
@@ -143,19 +168,19 @@ pub(super) fn every_shape([axis, start, step]: [usize; 3], input: &Shape) -> Res
 }
 
 /// A view whose backward fills a whole tensor with zeros around the gradient (slice_backward).
-pub(super) fn every<'a>(axis: usize, at: At) -> Facts<'a> {
+pub(super) fn strided_slice<'a>(axis: usize, at: NodePosition) -> OperationFacts<'a> {
     let backward = at.input(0).elements() as f64 + 2.0 * at.outputs();
-    let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
-    Facts {
-        storage: Storage::View,
+    let traffic = MemoryTraffic { backward: BackwardTraffic::Once(backward), ..copy_traffic(0.0) };
+    OperationFacts {
+        storage: ResultStorage::View,
         traffic,
-        ..Facts::new(Nature::Movement, Coupling::OtherAxes { axis }, Gradient::Made)
+        ..OperationFacts::new(OperationNature::Movement, ChannelCoupling::OtherAxes { axis }, GradientFlow::Made)
     }
 }
 
 /// Elements picked from an axis by index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pick {
+pub struct PickedElements {
     /// The axis.
     pub axis: usize,
     /// How many elements are picked.
@@ -164,7 +189,7 @@ pub struct Pick {
     pub places: Vec<usize>,
 }
 
-impl Pick {
+impl PickedElements {
     pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
         let mut dims = input.dims().to_vec();
         let dim = dims.get_mut(self.axis).ok_or(format!("has no axis {} in {input}", self.axis))?;
@@ -177,14 +202,22 @@ impl Pick {
     }
 
     /// A copy; backward adds the gradient into zeros (index_select_backward).
-    pub(super) fn facts<'a>(&self, at: At) -> Facts<'a> {
+    pub(super) fn facts<'a>(&self, at: NodePosition) -> OperationFacts<'a> {
         let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-        let traffic = Traffic { backward: Backward::Once(inputs + 2.0 * outputs), ..copied(outputs) };
-        Facts { traffic, ..Facts::new(Nature::Movement, Coupling::OtherAxes { axis: self.axis }, Gradient::Made) }
+        let traffic =
+            MemoryTraffic { backward: BackwardTraffic::Once(inputs + 2.0 * outputs), ..copy_traffic(outputs) };
+        OperationFacts {
+            traffic,
+            ..OperationFacts::new(
+                OperationNature::Movement,
+                ChannelCoupling::OtherAxes { axis: self.axis },
+                GradientFlow::Made,
+            )
+        }
     }
 }
 
 /// Reads and writes of this many elements, not in memory order.
-fn copied(elements: f64) -> Traffic {
-    Traffic { strided: true, ..Traffic::new(2.0 * elements, 2.0 * elements) }
+fn copy_traffic(elements: f64) -> MemoryTraffic {
+    MemoryTraffic { strided: true, ..MemoryTraffic::new(2.0 * elements, 2.0 * elements) }
 }

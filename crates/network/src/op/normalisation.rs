@@ -1,8 +1,11 @@
 //! Normalisations, and softmax, which is one as well.
 
 use super::attributes::Affine;
-use super::effects::{Auxiliary, Backward, Gradient, Needs, Spans, Storage, Traffic, Weight};
-use super::facts::{At, Coupling, Facts, Nature};
+use super::effects::{
+    AuxiliaryResult, BackwardNeeds, BackwardTraffic, GradientFlow, MemoryTraffic, ResultStorage, TrainedTensor,
+    WeightSpans,
+};
+use super::facts::{ChannelCoupling, NodePosition, OperationFacts, OperationNature};
 use crate::Shape;
 
 pub(super) fn shape(axis: usize, input: &Shape) -> Result<Shape, String> {
@@ -39,58 +42,62 @@ pub(super) fn grouped_shape(groups: usize, input: &Shape) -> Result<Shape, Strin
 }
 
 /// Normalises channels over all samples of a batch, with scale and shift; keeps running mean and variance.
-pub(super) fn batch<'a>(at: At, axis: usize) -> Facts<'a> {
+pub(super) fn batch<'a>(at: NodePosition, axis: usize) -> OperationFacts<'a> {
     let channels = Shape::new([at.output().dims()[axis]]);
     let outputs = at.outputs();
     // Training reads the input for the statistics and again to apply them; the gradient reads input and gradient twice. With kept
     // statistics it still reads both for the sums of scale and shift, whether they are needed or not, and then the gradient alone
     // (batch_norm_cpu_backward_contiguous_impl in aten/src/ATen/native/cpu/batch_norm_kernel.cpp).
-    let backward = Backward::Normalised { batch: 5.0 * outputs, kept: 4.0 * outputs };
-    let traffic = Traffic { inference: 2.0 * outputs, backward, ..Traffic::new(3.0 * outputs, 0.0) };
-    Facts { buffers: vec![channels.clone(); 2], traffic, ..scaled(channels, axis, Affine::ScaleAndShift) }
-}
-
-/// Normalises every sample independently over the axes from `axis` on.
-pub(super) fn layer<'a>(at: At, axis: usize, affine: Affine) -> Facts<'a> {
-    let (rows, normalised) = at.output().dims().split_at(axis);
-    let outputs = at.outputs();
-    Facts {
-        // aten/src/ATen/native/layer_norm.cpp: mean and inverse deviation of every normalised row.
-        auxiliary: Some(Auxiliary::Statistics(Shape::new(rows).elements())),
-        traffic: Traffic::new(3.0 * outputs, 5.0 * outputs),
-        ..scaled(Shape::new(normalised), axis, affine)
+    let backward = BackwardTraffic::Normalised { batch: 5.0 * outputs, kept: 4.0 * outputs };
+    let traffic = MemoryTraffic { inference: 2.0 * outputs, backward, ..MemoryTraffic::new(3.0 * outputs, 0.0) };
+    OperationFacts {
+        buffers: vec![channels.clone(); 2],
+        traffic,
+        ..scaled_facts(channels, axis, Affine::ScaleAndShift)
     }
 }
 
-pub(super) fn group<'a>(at: At, groups: usize, affine: Affine) -> Facts<'a> {
+/// Normalises every sample independently over the axes from `axis` on.
+pub(super) fn layer<'a>(at: NodePosition, axis: usize, affine: Affine) -> OperationFacts<'a> {
+    let (rows, normalised) = at.output().dims().split_at(axis);
+    let outputs = at.outputs();
+    OperationFacts {
+        // aten/src/ATen/native/layer_norm.cpp: mean and inverse deviation of every normalised row.
+        auxiliary: Some(AuxiliaryResult::Statistics(Shape::new(rows).elements())),
+        traffic: MemoryTraffic::new(3.0 * outputs, 5.0 * outputs),
+        ..scaled_facts(Shape::new(normalised), axis, affine)
+    }
+}
+
+pub(super) fn group<'a>(at: NodePosition, groups: usize, affine: Affine) -> OperationFacts<'a> {
     let outputs = at.outputs();
     let apart = groups == at.output().channels();
-    Facts {
+    OperationFacts {
         // aten/src/ATen/native/group_norm.cpp: mean and inverse deviation of every group.
-        auxiliary: Some(Auxiliary::Statistics(groups as u64)),
-        traffic: Traffic::new(3.0 * outputs, 5.0 * outputs),
-        channels: if apart { Coupling::Each(affine) } else { Coupling::Grouped { groups } },
-        ..scaled(Shape::new([at.output().channels()]), 0, affine)
+        auxiliary: Some(AuxiliaryResult::Statistics(groups as u64)),
+        traffic: MemoryTraffic::new(3.0 * outputs, 5.0 * outputs),
+        channels: if apart { ChannelCoupling::Each(affine) } else { ChannelCoupling::Grouped { groups } },
+        ..scaled_facts(Shape::new([at.output().channels()]), 0, affine)
     }
 }
 
 /// A normalisation with a scale and a shift of these dimensions, if it has any, which extend along the result's axes from `first`
 /// on.
-fn scaled<'a>(dims: Shape, first: usize, affine: Affine) -> Facts<'a> {
-    let weight = Weight { dims, spans: Spans::Result { first } };
-    Facts {
+fn scaled_facts<'a>(dims: Shape, first: usize, affine: Affine) -> OperationFacts<'a> {
+    let weight = TrainedTensor { dims, spans: WeightSpans::Result { first } };
+    OperationFacts {
         weights: vec![weight; affine.tensors()],
-        needs: Needs::Inputs,
-        ..Facts::new(Nature::Normalisation, Coupling::Same, Gradient::Made)
+        needs: BackwardNeeds::Inputs,
+        ..OperationFacts::new(OperationNature::Normalisation, ChannelCoupling::Same, GradientFlow::Made)
     }
 }
 
-pub(super) fn softmax<'a>(at: At) -> Facts<'a> {
+pub(super) fn softmax<'a>(at: NodePosition) -> OperationFacts<'a> {
     let outputs = at.outputs();
-    Facts {
-        needs: Needs::Result,
-        storage: Storage::Needed,
-        traffic: Traffic::new(3.0 * outputs, 4.0 * outputs),
-        ..Facts::new(Nature::Softmax, Coupling::Same, Gradient::Made)
+    OperationFacts {
+        needs: BackwardNeeds::Result,
+        storage: ResultStorage::Needed,
+        traffic: MemoryTraffic::new(3.0 * outputs, 4.0 * outputs),
+        ..OperationFacts::new(OperationNature::Softmax, ChannelCoupling::Same, GradientFlow::Made)
     }
 }

@@ -1,10 +1,10 @@
 //! Operations on positions: largest elements, cumulative sums, images assembled from columns or sampled by a grid.
 
 use super::attributes::Window;
-use super::effects::{Auxiliary, Backward, Gradient, Needs, Storage, Traffic};
-use super::facts::{At, Coupling, Facts, Nature};
+use super::effects::{AuxiliaryResult, BackwardNeeds, BackwardTraffic, GradientFlow, MemoryTraffic, ResultStorage};
+use super::facts::{ChannelCoupling, NodePosition, OperationFacts, OperationNature};
 use super::pooling::image;
-use super::two;
+use super::two_inputs;
 use crate::Shape;
 
 /// The index of the largest or smallest element along an axis.
@@ -20,10 +20,14 @@ pub struct ArgMax {
 
 impl ArgMax {
     /// A position has no gradient.
-    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
-        let coupling = Coupling::Reduced { axes: std::slice::from_ref(&self.axis), keep: self.keep };
-        let traffic = Traffic::new(at.input(0).elements() as f64 + 2.0 * at.outputs(), 0.0);
-        Facts { traffic, storage: Storage::Needed, ..Facts::new(Nature::Pooling(None), coupling, Gradient::Ends) }
+    pub(super) fn facts<'a>(&'a self, at: NodePosition) -> OperationFacts<'a> {
+        let coupling = ChannelCoupling::Reduced { axes: std::slice::from_ref(&self.axis), keep: self.keep };
+        let traffic = MemoryTraffic::new(at.input(0).elements() as f64 + 2.0 * at.outputs(), 0.0);
+        OperationFacts {
+            traffic,
+            storage: ResultStorage::Needed,
+            ..OperationFacts::new(OperationNature::Pooling(None), coupling, GradientFlow::Ends)
+        }
     }
 }
 
@@ -52,28 +56,35 @@ impl TopK {
     }
 
     /// The searched axis is copied and sorted; backward puts the gradient into zeros (value_selecting_reduction_backward).
-    pub(super) fn facts<'a>(&self, at: At) -> Facts<'a> {
+    pub(super) fn facts<'a>(&self, at: NodePosition) -> OperationFacts<'a> {
         let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-        let coupling = Coupling::OtherAxes { axis: self.axis };
+        let coupling = ChannelCoupling::OtherAxes { axis: self.axis };
         if self.places {
-            let traffic = Traffic::new(2.0 * inputs + 2.0 * outputs, 0.0);
-            let storage = Storage::Needed;
-            return Facts { traffic, storage, ..Facts::new(Nature::Pooling(None), coupling, Gradient::Ends) };
+            let traffic = MemoryTraffic::new(2.0 * inputs + 2.0 * outputs, 0.0);
+            let storage = ResultStorage::Needed;
+            return OperationFacts {
+                traffic,
+                storage,
+                ..OperationFacts::new(OperationNature::Pooling(None), coupling, GradientFlow::Ends)
+            };
         }
-        let traffic = Traffic::new(2.0 * inputs + 3.0 * outputs, inputs + 3.0 * outputs);
-        Facts {
+        let traffic = MemoryTraffic::new(2.0 * inputs + 3.0 * outputs, inputs + 3.0 * outputs);
+        OperationFacts {
             traffic,
-            auxiliary: Some(Auxiliary::Indices),
-            ..Facts::new(Nature::Pooling(None), coupling, Gradient::Made)
+            auxiliary: Some(AuxiliaryResult::Indices),
+            ..OperationFacts::new(OperationNature::Pooling(None), coupling, GradientFlow::Made)
         }
     }
 }
 
 /// Cumulative sums; backward sums the gradient from the other end, which flips it twice (cumsum_backward).
-pub(super) fn cumulated<'a>(at: At) -> Facts<'a> {
+pub(super) fn cumulative_sum<'a>(at: NodePosition) -> OperationFacts<'a> {
     let outputs = at.outputs();
-    let traffic = Traffic::new(2.0 * outputs, 6.0 * outputs);
-    Facts { traffic, ..Facts::new(Nature::Pooling(None), Coupling::Same, Gradient::Made) }
+    let traffic = MemoryTraffic::new(2.0 * outputs, 6.0 * outputs);
+    OperationFacts {
+        traffic,
+        ..OperationFacts::new(OperationNature::Pooling(None), ChannelCoupling::Same, GradientFlow::Made)
+    }
 }
 
 /// Assembles an image from columns, each of which is a window of it; overlapping windows are added.
@@ -98,11 +109,14 @@ impl Fold {
     }
 
     /// Every element is read and added to the image; backward extracts the columns again (im2col).
-    pub(super) fn facts<'a>(&self, at: At) -> Facts<'a> {
+    pub(super) fn facts<'a>(&self, at: NodePosition) -> OperationFacts<'a> {
         let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-        let backward = Backward::Once(inputs + outputs);
-        let traffic = Traffic { strided: true, backward, ..Traffic::new(2.0 * inputs + outputs, 0.0) };
-        Facts { traffic, ..Facts::new(Nature::Movement, Coupling::Lost, Gradient::Made) }
+        let backward = BackwardTraffic::Once(inputs + outputs);
+        let traffic = MemoryTraffic { strided: true, backward, ..MemoryTraffic::new(2.0 * inputs + outputs, 0.0) };
+        OperationFacts {
+            traffic,
+            ..OperationFacts::new(OperationNature::Movement, ChannelCoupling::Lost, GradientFlow::Made)
+        }
     }
 }
 
@@ -112,14 +126,14 @@ pub struct GridSample {
     /// The interpolation between pixels.
     pub interpolation: super::Interpolation,
     /// The values beyond the edge.
-    pub beyond: Beyond,
+    pub beyond: OutsideValues,
     /// Whether the corners of the grid are the centres of the corner pixels, else their edges.
     pub corners: bool,
 }
 
 /// Values beyond the edge of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beyond {
+pub enum OutsideValues {
     /// Zeros.
     Zeros,
     /// The edge, repeated.
@@ -130,7 +144,7 @@ pub enum Beyond {
 
 /// Every pair in the grid gives all channels at one position.
 pub(super) fn sampled_shape(inputs: &[&Shape]) -> Result<Shape, String> {
-    let [source, grid] = two(inputs)?;
+    let [source, grid] = two_inputs(inputs)?;
     let [channels, ..] = image(source)?;
     match *grid.dims() {
         [height, width, 2] => Ok(Shape::new([channels, height, width])),
@@ -139,13 +153,17 @@ pub(super) fn sampled_shape(inputs: &[&Shape]) -> Result<Shape, String> {
 }
 
 /// Backward needs both operands (grid_sampler_2d in derivatives.yaml) and adds into zeros.
-pub(super) fn sampled<'a>(sample: &GridSample, at: At) -> Facts<'a> {
+pub(super) fn grid_sample<'a>(sample: &GridSample, at: NodePosition) -> OperationFacts<'a> {
     let [inputs, grid, outputs] = [at.input(0).elements() as f64, at.input(1).elements() as f64, at.outputs()];
     let read = sample.interpolation.pixels() * outputs;
-    let traffic = Traffic {
+    let traffic = MemoryTraffic {
         strided: true,
-        backward: Backward::Each(vec![inputs + outputs + 2.0 * read, outputs + read + 2.0 * grid]),
-        ..Traffic::new(read + grid + outputs, 0.0)
+        backward: BackwardTraffic::Each(vec![inputs + outputs + 2.0 * read, outputs + read + 2.0 * grid]),
+        ..MemoryTraffic::new(read + grid + outputs, 0.0)
     };
-    Facts { needs: Needs::Inputs, traffic, ..Facts::new(Nature::Pooling(None), Coupling::Image, Gradient::Made) }
+    OperationFacts {
+        needs: BackwardNeeds::Inputs,
+        traffic,
+        ..OperationFacts::new(OperationNature::Pooling(None), ChannelCoupling::Image, GradientFlow::Made)
+    }
 }

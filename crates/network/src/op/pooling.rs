@@ -1,8 +1,8 @@
 //! Windows that move over an image, reductions of windows, whole images or axes to a number, and resized images.
 
 use super::attributes::Window;
-use super::effects::{Auxiliary, Gradient, Needs, Storage, Traffic};
-use super::facts::{At, Coupling, Facts, Nature};
+use super::effects::{AuxiliaryResult, BackwardNeeds, GradientFlow, MemoryTraffic, ResultStorage};
+use super::facts::{ChannelCoupling, NodePosition, OperationFacts, OperationNature};
 use crate::Shape;
 
 impl Window {
@@ -25,7 +25,7 @@ impl Window {
     }
 
     pub(super) fn positions(&self, size: [usize; 2]) -> Result<[usize; 2], String> {
-        let along = |axis: usize| Along {
+        let along = |axis: usize| AxisWindow {
             size: size[axis],
             kernel: self.kernel[axis],
             stride: self.stride[axis],
@@ -37,7 +37,7 @@ impl Window {
 }
 
 /// A window along one axis of its input.
-pub(super) struct Along {
+pub(super) struct AxisWindow {
     pub size: usize,
     pub kernel: usize,
     pub stride: usize,
@@ -46,10 +46,10 @@ pub(super) struct Along {
     pub padding: [usize; 2],
 }
 
-impl Along {
+impl AxisWindow {
     /// Its number of positions, rounded up or down.
     pub fn positions(&self, ceil: bool) -> Result<usize, String> {
-        let Along { size, kernel, stride, dilation, padding: [before, behind] } = *self;
+        let AxisWindow { size, kernel, stride, dilation, padding: [before, behind] } = *self;
         if kernel == 0 || stride == 0 || dilation == 0 {
             return Err("has a kernel, stride or dilation of 0".into());
         }
@@ -76,21 +76,21 @@ pub(super) fn image(shape: &Shape) -> Result<[usize; 3], String> {
 }
 
 /// Pooling with a kernel of two or three axes; only images have a `window`.
-pub(super) fn max<'a>(kernel: &[usize], window: Option<&'a Window>, at: At) -> Facts<'a> {
+pub(super) fn max<'a>(kernel: &[usize], window: Option<&'a Window>, at: NodePosition) -> OperationFacts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-    Facts {
-        needs: Needs::Inputs,
-        auxiliary: Some(Auxiliary::Indices),
+    OperationFacts {
+        needs: BackwardNeeds::Inputs,
+        auxiliary: Some(AuxiliaryResult::Indices),
         // Every result reads its window; two more words store the index of the maximum, which backward reads.
-        traffic: Traffic::new((elements(kernel) + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs),
-        ..pooled(window)
+        traffic: MemoryTraffic::new((elements(kernel) + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs),
+        ..pooling_facts(window)
     }
 }
 
-pub(super) fn average<'a>(kernel: &[usize], window: Option<&'a Window>, at: At) -> Facts<'a> {
+pub(super) fn average<'a>(kernel: &[usize], window: Option<&'a Window>, at: NodePosition) -> OperationFacts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
-    let traffic = Traffic::new((1.0 + elements(kernel)) * outputs, inputs + outputs);
-    Facts { needs: Needs::Inputs, traffic, ..pooled(window) }
+    let traffic = MemoryTraffic::new((1.0 + elements(kernel)) * outputs, inputs + outputs);
+    OperationFacts { needs: BackwardNeeds::Inputs, traffic, ..pooling_facts(window) }
 }
 
 fn elements(kernel: &[usize]) -> f64 {
@@ -102,15 +102,15 @@ pub(super) fn adaptive_shape(output: [usize; 2], input: &Shape) -> Result<Shape,
     Ok(Shape::new([channels, output[0], output[1]]))
 }
 
-pub(super) fn adaptive<'a>(output: [usize; 2], at: At) -> Facts<'a> {
+pub(super) fn adaptive<'a>(output: [usize; 2], at: NodePosition) -> OperationFacts<'a> {
     // The global mean is at::mean, which needs nothing of its input for backward (AdaptiveAveragePooling.cpp).
-    let needs = if output == [1, 1] { Needs::Nothing } else { Needs::Inputs };
-    Facts { needs, traffic: whole(at), ..pooled(None) }
+    let needs = if output == [1, 1] { BackwardNeeds::Nothing } else { BackwardNeeds::Inputs };
+    OperationFacts { needs, traffic: whole_traffic(at), ..pooling_facts(None) }
 }
 
 perf4sight_base::words! {
     /// The kind of reduction of axes to a number.
-    pub enum Reduction {
+    pub enum ReductionKind {
         Mean = "mean",
         Sum = "sum",
         Max = "reduce-max",
@@ -137,16 +137,27 @@ pub(super) fn reduced_shape(input: &Shape, axes: &[usize], keep: bool) -> Result
     Ok(Shape::new(dims.collect::<Vec<_>>()))
 }
 
-pub(super) fn reduced<'a>(reduction: Reduction, axes: &'a [usize], keep: bool, at: At) -> Facts<'a> {
+pub(super) fn reduction<'a>(
+    reduction: ReductionKind,
+    axes: &'a [usize],
+    keep: bool,
+    at: NodePosition,
+) -> OperationFacts<'a> {
     // amax, amin, linalg_vector_norm, prod and logsumexp in derivatives.yaml.
     let (needs, storage) = match reduction {
-        Reduction::Mean | Reduction::Sum => (Needs::Nothing, Storage::Own),
-        Reduction::Max | Reduction::Min | Reduction::L1 | Reduction::L2 | Reduction::Product => {
-            (Needs::All, Storage::Needed)
+        ReductionKind::Mean | ReductionKind::Sum => (BackwardNeeds::Nothing, ResultStorage::Own),
+        ReductionKind::Max | ReductionKind::Min | ReductionKind::L1 | ReductionKind::L2 | ReductionKind::Product => {
+            (BackwardNeeds::All, ResultStorage::Needed)
         }
-        Reduction::LogSumExp => (Needs::All, Storage::Needed),
+        ReductionKind::LogSumExp => (BackwardNeeds::All, ResultStorage::Needed),
     };
-    Facts { needs, storage, traffic: whole(at), channels: Coupling::Reduced { axes, keep }, ..pooled(None) }
+    OperationFacts {
+        needs,
+        storage,
+        traffic: whole_traffic(at),
+        channels: ChannelCoupling::Reduced { axes, keep },
+        ..pooling_facts(None)
+    }
 }
 
 /// The interpolation of a resized image.
@@ -171,18 +182,18 @@ impl Interpolation {
 }
 
 /// A resized image; neither direction needs more than the sizes (upsample_* in derivatives.yaml).
-pub(super) fn resized<'a>(interpolation: Interpolation, at: At) -> Facts<'a> {
+pub(super) fn resize<'a>(interpolation: Interpolation, at: NodePosition) -> OperationFacts<'a> {
     let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
     let read = interpolation.pixels() * outputs;
-    let traffic = Traffic::new(read + outputs, outputs + read.max(inputs));
-    Facts { traffic, ..pooled(None) }
+    let traffic = MemoryTraffic::new(read + outputs, outputs + read.max(inputs));
+    OperationFacts { traffic, ..pooling_facts(None) }
 }
 
-fn whole(at: At) -> Traffic {
+fn whole_traffic(at: NodePosition) -> MemoryTraffic {
     let moved = at.input(0).elements() as f64 + at.outputs();
-    Traffic::new(moved, moved)
+    MemoryTraffic::new(moved, moved)
 }
 
-fn pooled(window: Option<&Window>) -> Facts<'_> {
-    Facts::new(Nature::Pooling(window), Coupling::Image, Gradient::Made)
+fn pooling_facts(window: Option<&Window>) -> OperationFacts<'_> {
+    OperationFacts::new(OperationNature::Pooling(window), ChannelCoupling::Image, GradientFlow::Made)
 }

@@ -1,10 +1,10 @@
 //! Operations that multiply matrices: convolutions, fully connected layers and products of two tensors.
 
 use super::attributes::{Conv, ConvTranspose, Linear};
-use super::effects::{Auxiliary, Gradient, Needs, Spans, Storage, Weight};
-use super::facts::{At, Coupling, Facts, Nature};
+use super::effects::{AuxiliaryResult, BackwardNeeds, GradientFlow, ResultStorage, TrainedTensor, WeightSpans};
+use super::facts::{ChannelCoupling, NodePosition, OperationFacts, OperationNature};
 use super::pooling::image;
-use super::two;
+use super::two_inputs;
 use crate::Shape;
 
 impl Conv {
@@ -15,8 +15,8 @@ impl Conv {
         Ok(Shape::new([self.out_channels, height, width]))
     }
 
-    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
-        self.filtering(&self.window.kernel, at, Nature::Convolution(self), Coupling::Filters(self))
+    pub(super) fn facts<'a>(&'a self, at: NodePosition) -> OperationFacts<'a> {
+        self.filtering(&self.window.kernel, at, OperationNature::Convolution(self), ChannelCoupling::Filters(self))
     }
 }
 
@@ -36,22 +36,23 @@ impl<W> Conv<W> {
     pub(super) fn filtering<'a>(
         &self,
         kernel: &[usize],
-        at: At,
-        nature: Nature<'a>,
-        channels: Coupling<'a>,
-    ) -> Facts<'a> {
+        at: NodePosition,
+        nature: OperationNature<'a>,
+        channels: ChannelCoupling<'a>,
+    ) -> OperationFacts<'a> {
         let filter: Vec<usize> =
             std::iter::once(at.input(0).channels() / self.groups).chain(kernel.iter().copied()).collect();
         let macs = Shape::new(filter.as_slice()).elements().saturating_mul(at.output().elements());
         let dims = Shape::new([&[self.out_channels], filter.as_slice()].concat());
-        let filters = Weight { dims, spans: Spans::Filters { input: 0 } };
-        let bias =
-            self.bias.then(|| Weight { dims: Shape::new([self.out_channels]), spans: Spans::Result { first: 0 } });
-        Facts {
+        let filters = TrainedTensor { dims, spans: WeightSpans::Filters { input: 0 } };
+        let bias = self
+            .bias
+            .then(|| TrainedTensor { dims: Shape::new([self.out_channels]), spans: WeightSpans::Result { first: 0 } });
+        OperationFacts {
             weights: [filters].into_iter().chain(bias).collect(),
             macs,
-            needs: Needs::Inputs,
-            ..Facts::new(nature, channels, Gradient::Made)
+            needs: BackwardNeeds::Inputs,
+            ..OperationFacts::new(nature, channels, GradientFlow::Made)
         }
     }
 
@@ -68,20 +69,25 @@ impl Linear {
         Ok(Shape::new(dims))
     }
 
-    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
+    pub(super) fn facts<'a>(&'a self, at: NodePosition) -> OperationFacts<'a> {
         let (inputs, last) = (at.input(0).features(), at.input(0).rank().saturating_sub(1));
-        let matrix = Weight { dims: Shape::new([self.out_features, inputs]), spans: Spans::Filters { input: last } };
-        let bias =
-            self.bias.then(|| Weight { dims: Shape::new([self.out_features]), spans: Spans::Result { first: last } });
+        let matrix = TrainedTensor {
+            dims: Shape::new([self.out_features, inputs]),
+            spans: WeightSpans::Filters { input: last },
+        };
+        let bias = self.bias.then(|| TrainedTensor {
+            dims: Shape::new([self.out_features]),
+            spans: WeightSpans::Result { first: last },
+        });
         // Over tokens the result is a view of one product of all of them (`_flatten_nd_linear` in Linear.cpp). An operation that
         // overwrites a view copies its gradient twice (`CopySlices`), so authors of such layers avoid that.
         let is_view = self.bias && last > 0;
-        Facts {
+        OperationFacts {
             weights: [matrix].into_iter().chain(bias).collect(),
             macs: at.output().elements().saturating_mul(inputs as u64),
-            storage: if is_view { Storage::Needed } else { Storage::Own },
-            needs: Needs::Inputs,
-            ..Facts::new(Nature::Linear(self), Coupling::Features(self), Gradient::Made)
+            storage: if is_view { ResultStorage::Needed } else { ResultStorage::Own },
+            needs: BackwardNeeds::Inputs,
+            ..OperationFacts::new(OperationNature::Linear(self), ChannelCoupling::Features(self), GradientFlow::Made)
         }
     }
 }
@@ -107,26 +113,27 @@ impl ConvTranspose {
         Ok(Shape::new(dims))
     }
 
-    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
+    pub(super) fn facts<'a>(&'a self, at: NodePosition) -> OperationFacts<'a> {
         let Conv { window, groups, out_channels, bias } = &self.conv;
         let [height, width] = window.kernel;
         let dims = Shape::new([at.input(0).channels(), out_channels / groups, height, width]);
         let each = Shape::new(&dims.dims()[1..]).elements();
-        let filters = Weight { dims, spans: Spans::Transposed { input: 0 } };
-        let bias = bias.then(|| Weight { dims: Shape::new([*out_channels]), spans: Spans::Result { first: 0 } });
-        Facts {
+        let filters = TrainedTensor { dims, spans: WeightSpans::Transposed { input: 0 } };
+        let bias =
+            bias.then(|| TrainedTensor { dims: Shape::new([*out_channels]), spans: WeightSpans::Result { first: 0 } });
+        OperationFacts {
             weights: [filters].into_iter().chain(bias).collect(),
             // Every element of the input is multiplied by every filter of its group.
             macs: each.saturating_mul(at.input(0).elements()),
-            needs: Needs::Inputs,
-            ..Facts::new(Nature::Transposed(self), Coupling::Spread(self), Gradient::Made)
+            needs: BackwardNeeds::Inputs,
+            ..OperationFacts::new(OperationNature::Transposed(self), ChannelCoupling::Spread(self), GradientFlow::Made)
         }
     }
 }
 
 /// Batched matrix products; axes before the last two are broadcast if they have length 1.
 pub(super) fn matmul_shape(inputs: &[&Shape]) -> Result<Shape, String> {
-    let [a, b] = two(inputs)?;
+    let [a, b] = two_inputs(inputs)?;
     let misfit = || format!("cannot multiply {a} by {b}");
     let rank = a.rank();
     if rank < 2 || rank != b.rank() || a.dims()[rank - 1] != b.dims()[rank - 2] {
@@ -142,9 +149,13 @@ pub(super) fn matmul_shape(inputs: &[&Shape]) -> Result<Shape, String> {
     Ok(Shape::new(dims))
 }
 
-pub(super) fn matmul<'a>(at: At) -> Facts<'a> {
+pub(super) fn matmul<'a>(at: NodePosition) -> OperationFacts<'a> {
     let macs = at.output().elements().saturating_mul(at.input(0).features() as u64);
-    Facts { macs, needs: Needs::Inputs, ..Facts::new(Nature::MatMul, Coupling::Multiplied, Gradient::Made) }
+    OperationFacts {
+        macs,
+        needs: BackwardNeeds::Inputs,
+        ..OperationFacts::new(OperationNature::MatMul, ChannelCoupling::Multiplied, GradientFlow::Made)
+    }
 }
 
 /// Queries, keys and values with equally many heads, and an addend for the scores, whose axes of length 1 are broadcast.
@@ -171,15 +182,15 @@ pub(super) fn attention_shape(inputs: &[&Shape]) -> Result<Shape, String> {
 
 /// PyTorch's flash attention keeps its inputs, its result and one number for each query
 /// (`_scaled_dot_product_flash_attention_for_cpu` in tools/autograd/derivatives.yaml), never all scores.
-pub(super) fn attention<'a>(at: At) -> Facts<'a> {
+pub(super) fn attention<'a>(at: NodePosition) -> OperationFacts<'a> {
     let queries = at.output().elements() / at.output().features() as u64;
     let keys = at.input(1).image()[0] as u64;
     let multiplied = (at.input(0).features() + at.output().features()) as u64;
-    Facts {
+    OperationFacts {
         macs: queries.saturating_mul(keys).saturating_mul(multiplied),
-        needs: Needs::All,
-        storage: Storage::Needed,
-        auxiliary: Some(Auxiliary::Sums(queries)),
-        ..Facts::new(Nature::Attention, Coupling::Multiplied, Gradient::Made)
+        needs: BackwardNeeds::All,
+        storage: ResultStorage::Needed,
+        auxiliary: Some(AuxiliaryResult::Sums(queries)),
+        ..OperationFacts::new(OperationNature::Attention, ChannelCoupling::Multiplied, GradientFlow::Made)
     }
 }

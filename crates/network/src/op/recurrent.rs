@@ -1,14 +1,16 @@
 //! Recurrent layers: one layer of PyTorch's LSTM, GRU or RNN, in one direction or in both.
 
-use super::effects::{Auxiliary, Gradient, Needs, Spans, Storage, Traffic, Weight};
-use super::facts::{At, Coupling, Facts, Nature};
+use super::effects::{
+    AuxiliaryResult, BackwardNeeds, GradientFlow, MemoryTraffic, ResultStorage, TrainedTensor, WeightSpans,
+};
+use super::facts::{ChannelCoupling, NodePosition, OperationFacts, OperationNature};
 use crate::Shape;
 
 /// A recurrent layer over a sequence of time steps, whose first hidden states are zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recurrent {
     /// What a time step computes.
-    pub cell: Cell,
+    pub cell: RecurrentKind,
     /// Features of the hidden state.
     pub hidden: usize,
     /// Whether it also runs from the last time step to the first.
@@ -24,7 +26,7 @@ pub struct Recurrent {
 
 /// What a recurrent layer computes in a time step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cell {
+pub enum RecurrentKind {
     /// Long short-term memory (Hochreiter and Schmidhuber 1997).
     Lstm,
     /// Gated recurrent unit (Cho et al. 2014), its reset gate behind the product, as PyTorch has it.
@@ -35,34 +37,35 @@ pub enum Cell {
     Relu,
 }
 
-impl Cell {
+impl RecurrentKind {
     /// All of them.
-    pub const ALL: [Cell; 4] = [Cell::Lstm, Cell::Gru, Cell::Tanh, Cell::Relu];
+    pub const ALL: [RecurrentKind; 4] =
+        [RecurrentKind::Lstm, RecurrentKind::Gru, RecurrentKind::Tanh, RecurrentKind::Relu];
 
     /// ONNX's operator.
     pub fn operator(self) -> &'static str {
         match self {
-            Cell::Lstm => "LSTM",
-            Cell::Gru => "GRU",
-            Cell::Tanh | Cell::Relu => "RNN",
+            RecurrentKind::Lstm => "LSTM",
+            RecurrentKind::Gru => "GRU",
+            RecurrentKind::Tanh | RecurrentKind::Relu => "RNN",
         }
     }
 
     /// The name in layer tables.
     pub fn name(self) -> &'static str {
         match self {
-            Cell::Lstm => "lstm",
-            Cell::Gru => "gru",
-            Cell::Tanh | Cell::Relu => "rnn",
+            RecurrentKind::Lstm => "lstm",
+            RecurrentKind::Gru => "gru",
+            RecurrentKind::Tanh | RecurrentKind::Relu => "rnn",
         }
     }
 
     /// Products of the input, and as many of the hidden state.
     pub fn gates(self) -> usize {
         match self {
-            Cell::Lstm => 4,
-            Cell::Gru => 3,
-            Cell::Tanh | Cell::Relu => 1,
+            RecurrentKind::Lstm => 4,
+            RecurrentKind::Gru => 3,
+            RecurrentKind::Tanh | RecurrentKind::Relu => 1,
         }
     }
 }
@@ -91,21 +94,25 @@ impl Recurrent {
     }
 
     /// Its matrices count as one weight and its biases as another; workers keep them apart.
-    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
+    pub(super) fn facts<'a>(&'a self, at: NodePosition) -> OperationFacts<'a> {
         let input = at.input(0);
         let [steps, features] = [0, 1].map(|axis| input.dims().get(axis).copied().unwrap_or(1));
-        let weight = |elements: usize| Weight { dims: Shape::new([elements]), spans: Spans::Nothing };
+        let weight = |elements: usize| TrainedTensor { dims: Shape::new([elements]), spans: WeightSpans::Nothing };
         let biases = self.bias.then(|| weight(2 * self.directions() * self.rows()));
         let matrices = self.matrices(features);
         let [inputs, outputs] = [input.elements() as f64, at.outputs()];
-        Facts {
+        OperationFacts {
             weights: [weight(matrices)].into_iter().chain(biases).collect(),
             macs: (steps as u64).saturating_mul(matrices as u64),
-            storage: Storage::Needed,
-            needs: Needs::Inputs,
-            auxiliary: Some(Auxiliary::States),
-            traffic: Traffic::new(inputs + outputs, inputs + 2.0 * outputs),
-            ..Facts::new(Nature::Recurrent(self), Coupling::Remembered(self), Gradient::Made)
+            storage: ResultStorage::Needed,
+            needs: BackwardNeeds::Inputs,
+            auxiliary: Some(AuxiliaryResult::States),
+            traffic: MemoryTraffic::new(inputs + outputs, inputs + 2.0 * outputs),
+            ..OperationFacts::new(
+                OperationNature::Recurrent(self),
+                ChannelCoupling::Remembered(self),
+                GradientFlow::Made,
+            )
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Operations that were read but are not supported.
 
 use super::Op;
-use super::attributes::Unknown;
-use super::effects::{Auxiliary, Gradient, Needs, Spans, Storage, Traffic, Weight};
-use super::facts::{At, Coupling, Facts, Nature};
+use super::attributes::UnknownOperation;
+use super::effects::{
+    AuxiliaryResult, BackwardNeeds, GradientFlow, MemoryTraffic, ResultStorage, TrainedTensor, WeightSpans,
+};
+use super::facts::{ChannelCoupling, NodePosition, OperationFacts, OperationNature};
 use crate::{Node, NodeId, Shape};
 
-impl Unknown {
+impl UnknownOperation {
     /// An operation of which only the cost is known.
     pub fn new(op_type: impl Into<String>, shape: Shape, parameters: u64) -> Self {
-        Unknown { op_type: op_type.into(), shape, parameters, macs: 0, across: false, original: None }
+        UnknownOperation { op_type: op_type.into(), shape, parameters, macs: 0, across: false, original: None }
     }
 
     /// Whether it is a recurrent layer, whose cost and memory follow from its sizes.
@@ -24,28 +26,28 @@ impl Unknown {
 
     /// A cautious guess: the result has its own memory, and backward needs every input. Of assignments it needs places alone (`scatter`, `index_put`,
     /// `CopySlices`), and what follows may overwrite their result.
-    pub(super) fn facts(&self, at: At) -> Facts<'_> {
+    pub(super) fn facts(&self, at: NodePosition) -> OperationFacts<'_> {
         // If an operation has several outputs, the whole cost is counted at the first.
         let again = continued(at).next().is_some();
         let [inputs, outputs] = [at.inputs().next().map_or(0.0, |input| input.elements() as f64), at.outputs()];
         let (storage, needs) = match self.is_assignment() {
-            true => (Storage::Own, Needs::Nothing),
-            false => (Storage::Needed, Needs::Inputs),
+            true => (ResultStorage::Own, BackwardNeeds::Nothing),
+            false => (ResultStorage::Needed, BackwardNeeds::Inputs),
         };
-        Facts {
-            weights: vec![Weight { dims: Shape::new([self.parameters as usize]), spans: Spans::Nothing }],
+        OperationFacts {
+            weights: vec![TrainedTensor { dims: Shape::new([self.parameters as usize]), spans: WeightSpans::Nothing }],
             macs: if again { 0 } else { self.macs },
             across: self.across,
             storage,
             needs,
-            auxiliary: self.is_recurrent().then_some(Auxiliary::States),
-            traffic: Traffic::new(inputs + outputs, inputs + 2.0 * outputs),
-            ..Facts::new(Nature::Unknown(self), Coupling::Unknown(self), Gradient::Made)
+            auxiliary: self.is_recurrent().then_some(AuxiliaryResult::States),
+            traffic: MemoryTraffic::new(inputs + outputs, inputs + 2.0 * outputs),
+            ..OperationFacts::new(OperationNature::Unknown(self), ChannelCoupling::Unknown(self), GradientFlow::Made)
         }
     }
 
     /// Whether this may be another output of the same operation as `other`.
-    fn continues(&self, other: &Unknown) -> bool {
+    fn continues(&self, other: &UnknownOperation) -> bool {
         match (&self.original, &other.original) {
             (Some(own), Some(other)) => own.attributes == other.attributes && own.output > other.output,
             // The indices of these outputs were not kept.
@@ -55,8 +57,8 @@ impl Unknown {
 }
 
 /// The earlier nodes of which an unknown operation may be a further output: same weights and same inputs.
-pub fn continued(at: At<'_>) -> impl Iterator<Item = &Node> {
-    let At { nodes, node } = at;
+pub fn continued(at: NodePosition<'_>) -> impl Iterator<Item = &Node> {
+    let NodePosition { nodes, node } = at;
     let tied = move |(index, other): &(usize, &Node)| {
         let shares = |owner: NodeId| owner.index() == *index || other.shares == Some(owner);
         node.shares.is_some_and(shares) && other.inputs == node.inputs

@@ -1,14 +1,14 @@
 //! Windows over volumes: images with a depth axis before their height.
 
-use super::attributes::{Conv, Volume};
-use super::facts::{At, Coupling, Facts, Nature};
-use super::pooling::Along;
+use super::attributes::{Conv, VolumeWindow};
+use super::facts::{ChannelCoupling, NodePosition, OperationFacts, OperationNature};
+use super::pooling::AxisWindow;
 use crate::Shape;
 
-impl Volume {
+impl VolumeWindow {
     /// A kernel with equal sides, strides and paddings.
     pub fn cube(kernel: usize, stride: usize, padding: usize) -> Self {
-        Volume { kernel: [kernel; 3], stride: [stride; 3], padding: [padding; 3], dilation: [1; 3], ceil: false }
+        VolumeWindow { kernel: [kernel; 3], stride: [stride; 3], padding: [padding; 3], dilation: [1; 3], ceil: false }
     }
 
     /// Whether it sees each plane by itself, as a convolution of images does.
@@ -25,7 +25,7 @@ impl Volume {
         let [_, sides @ ..] = volume(input)?;
         let mut dims = vec![channels];
         for (axis, size) in sides.into_iter().enumerate() {
-            let along = Along {
+            let along = AxisWindow {
                 size,
                 kernel: self.kernel[axis],
                 stride: self.stride[axis],
@@ -38,14 +38,14 @@ impl Volume {
     }
 }
 
-impl Conv<Volume> {
+impl Conv<VolumeWindow> {
     pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
         self.divides(volume(input)?[0])?;
         self.window.positions(input, self.out_channels)
     }
 
-    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
-        self.filtering(&self.window.kernel, at, Nature::Volume(self), Coupling::Volumes(self))
+    pub(super) fn facts<'a>(&'a self, at: NodePosition) -> OperationFacts<'a> {
+        self.filtering(&self.window.kernel, at, OperationNature::Volume(self), ChannelCoupling::Volumes(self))
     }
 }
 

@@ -1,10 +1,10 @@
 //! AlexNet in its one-GPU form (Krizhevsky 2014, arXiv:1404.5997), as torchvision lays it out.
 
-use super::layers::{Layers, biased};
+use super::layers::{ZooLayers, biased};
 use crate::{Conv, Window};
 use perf4sight_base::error::Result;
 
-pub(super) fn alexnet(layers: &mut Layers, classes: usize) -> Result<()> {
+pub(super) fn alexnet(layers: &mut ZooLayers, classes: usize) -> Result<()> {
     let pool = || Window::square(3, 2, 0);
     stage(layers, 0, biased(64, 11, 4, 2))?.max_pool("features.2", pool())?;
     stage(layers, 3, biased(192, 5, 1, 2))?.max_pool("features.5", pool())?;
@@ -18,6 +18,6 @@ pub(super) fn alexnet(layers: &mut Layers, classes: usize) -> Result<()> {
     Ok(())
 }
 
-fn stage(layers: &mut Layers, index: usize, conv: Conv) -> Result<&mut Layers> {
+fn stage(layers: &mut ZooLayers, index: usize, conv: Conv) -> Result<&mut ZooLayers> {
     layers.conv(format!("features.{index}"), conv)?.relu(format!("features.{}", index + 1))
 }

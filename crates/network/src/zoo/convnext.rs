@@ -1,6 +1,6 @@
 //! ConvNeXt-T (Liu et al. 2022, arXiv:2201.03545), as torchvision lays it out: layers on vectors read channels last.
 
-use super::layers::{Layers, biased, depthwise};
+use super::layers::{ZooLayers, biased, depthwise};
 use crate::{Activation, Conv, Op};
 use perf4sight_base::error::Result;
 
@@ -14,7 +14,7 @@ const OTHERS: f32 = 17.0;
 const LAST: [usize; 3] = [1, 2, 0];
 const FIRST: [usize; 3] = [2, 0, 1];
 
-pub(super) fn convnext(layers: &mut Layers, classes: usize) -> Result<()> {
+pub(super) fn convnext(layers: &mut ZooLayers, classes: usize) -> Result<()> {
     layers.conv("features.0.0", biased(GROUPS[0][0], 4, 4, 0))?;
     normed(layers, "features.0.1")?;
     let mut before = 0.0;
@@ -34,7 +34,7 @@ pub(super) fn convnext(layers: &mut Layers, classes: usize) -> Result<()> {
 }
 
 /// A 7x7 depthwise convolution and two layers on the channels of every pixel, scaled and added to the input.
-fn block(layers: &mut Layers, name: &str, dropped: f32) -> Result<()> {
+fn block(layers: &mut ZooLayers, name: &str, dropped: f32) -> Result<()> {
     let (input, channels) = (layers.at, layers.channels());
     let part = |index: usize| format!("{name}.block.{index}");
     layers.conv(part(0), Conv { bias: true, ..depthwise(channels, 7, 1) })?.transpose(part(1), &LAST)?;
@@ -50,6 +50,6 @@ fn block(layers: &mut Layers, name: &str, dropped: f32) -> Result<()> {
 }
 
 /// Normalises the channels of every pixel.
-fn normed<'a>(layers: &'a mut Layers, name: &str) -> Result<&'a mut Layers> {
+fn normed<'a>(layers: &'a mut ZooLayers, name: &str) -> Result<&'a mut ZooLayers> {
     layers.transpose(format!("{name}.last"), &LAST)?.layer_norm(name)?.transpose(format!("{name}.first"), &FIRST)
 }

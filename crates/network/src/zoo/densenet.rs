@@ -1,6 +1,6 @@
 //! DenseNet (Huang et al. 2016, arXiv:1608.06993), as torchvision lays it out: every layer reads all earlier ones of its block.
 
-use super::layers::{Layers, conv};
+use super::layers::{ZooLayers, conv};
 use crate::{NodeId, Op, Window};
 use perf4sight_base::error::Result;
 
@@ -8,7 +8,7 @@ use perf4sight_base::error::Result;
 const GROWTH: usize = 32;
 const REDUCED: usize = 4 * GROWTH;
 
-pub(super) fn densenet(layers: &mut Layers, depths: [usize; 4], classes: usize) -> Result<()> {
+pub(super) fn densenet(layers: &mut ZooLayers, depths: [usize; 4], classes: usize) -> Result<()> {
     layers.conv("features.conv0", conv(64, 7, 2, 3))?.batch_norm("features.norm0")?.relu("features.relu0")?;
     layers.max_pool("features.pool0", Window::square(3, 2, 1))?;
     for (index, depth) in (1..).zip(depths) {
@@ -22,7 +22,7 @@ pub(super) fn densenet(layers: &mut Layers, depths: [usize; 4], classes: usize) 
     Ok(())
 }
 
-fn block(layers: &mut Layers, name: &str, depth: usize) -> Result<()> {
+fn block(layers: &mut ZooLayers, name: &str, depth: usize) -> Result<()> {
     let mut results: Vec<NodeId> = vec![layers.at];
     for index in 1..=depth {
         let layer = format!("{name}.denselayer{index}");
@@ -38,7 +38,7 @@ fn block(layers: &mut Layers, name: &str, depth: usize) -> Result<()> {
 }
 
 /// Half of the channels and half of the height and width.
-fn transition(layers: &mut Layers, name: &str) -> Result<()> {
+fn transition(layers: &mut ZooLayers, name: &str) -> Result<()> {
     let half = layers.channels() / 2;
     layers.batch_norm(format!("{name}.norm"))?.relu(format!("{name}.relu"))?;
     layers.conv(format!("{name}.conv"), conv(half, 1, 1, 0))?;
@@ -47,6 +47,6 @@ fn transition(layers: &mut Layers, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn normed<'a>(layers: &'a mut Layers, name: &str, index: usize) -> Result<&'a mut Layers> {
+fn normed<'a>(layers: &'a mut ZooLayers, name: &str, index: usize) -> Result<&'a mut ZooLayers> {
     layers.batch_norm(format!("{name}.norm{index}"))?.relu(format!("{name}.relu{index}"))
 }

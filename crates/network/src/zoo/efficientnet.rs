@@ -1,6 +1,6 @@
 //! EfficientNet-B0 (Tan and Le 2019, arXiv:1905.11946), as torchvision lays it out.
 
-use super::layers::{Layers, conv, depthwise};
+use super::layers::{ZooLayers, conv, depthwise};
 use crate::{Activation, Op};
 use perf4sight_base::error::Result;
 
@@ -19,7 +19,7 @@ const GROUPS: [[usize; 5]; 7] = [
 const BLOCKS: usize = 16;
 const DROPPED: f32 = 0.2;
 
-pub(super) fn efficientnet(layers: &mut Layers, classes: usize) -> Result<()> {
+pub(super) fn efficientnet(layers: &mut ZooLayers, classes: usize) -> Result<()> {
     layers.conv_norm_activation("features.0", conv(32, 3, 2, 1), Activation::Silu)?;
     let mut before = 0;
     for (group, [expansion, kernel, first_stride, channels, blocks]) in (1..).zip(GROUPS) {
@@ -39,7 +39,7 @@ pub(super) fn efficientnet(layers: &mut Layers, classes: usize) -> Result<()> {
 
 /// A 1x1 convolution to more channels, a depthwise one, a gate, and a 1x1 convolution back to few; summed with the input if the
 /// shapes agree.
-fn inverted(layers: &mut Layers, name: &str, dims: [usize; 4], dropped: f32) -> Result<()> {
+fn inverted(layers: &mut ZooLayers, name: &str, dims: [usize; 4], dropped: f32) -> Result<()> {
     let [expansion, kernel, stride, channels] = dims;
     let (input, before) = (layers.at, layers.channels());
     let mut parts = (0..).map(|index| format!("{name}.block.{index}"));

@@ -1,14 +1,14 @@
 //! GoogLeNet without auxiliary heads (Szegedy et al. 2014, arXiv:1409.4842), as torchvision lays it out: with batch
 //! normalisation, and 3x3 where the paper has 5x5.
 
-use super::layers::{Layers, conv};
+use super::layers::{ZooLayers, conv};
 use crate::{Conv, NodeId, Window};
 use perf4sight_base::error::Result;
 
 /// Filters of one inception module (table 1 of the paper): 1x1, 3x3 reduce, 3x3, 5x5 reduce, 5x5, pool projection.
 type Inception = (&'static str, [usize; 6]);
 
-pub(super) fn googlenet(layers: &mut Layers, classes: usize) -> Result<()> {
+pub(super) fn googlenet(layers: &mut ZooLayers, classes: usize) -> Result<()> {
     let pool = |kernel| Window::square(kernel, 2, 0).ceil();
     basic(layers, "conv1", conv(64, 7, 2, 3))?.max_pool("maxpool1", pool(3))?;
     basic(layers, "conv2", conv(64, 1, 1, 0))?;
@@ -31,7 +31,7 @@ pub(super) fn googlenet(layers: &mut Layers, classes: usize) -> Result<()> {
     Ok(())
 }
 
-fn inceptions(layers: &mut Layers, modules: &[Inception]) -> Result<()> {
+fn inceptions(layers: &mut ZooLayers, modules: &[Inception]) -> Result<()> {
     for (suffix, [one, three_reduce, three, five_reduce, five, projection]) in modules {
         let (name, input) = (format!("inception{suffix}"), layers.at);
         let branch1 = basic(layers, &format!("{name}.branch1"), conv(*one, 1, 1, 0))?.at;
@@ -46,12 +46,12 @@ fn inceptions(layers: &mut Layers, modules: &[Inception]) -> Result<()> {
 }
 
 /// A 1x1 convolution that reduces channels, followed by a 3x3 one.
-fn reduced(layers: &mut Layers, name: &str, input: NodeId, [reduce, filters]: [usize; 2]) -> Result<NodeId> {
+fn reduced(layers: &mut ZooLayers, name: &str, input: NodeId, [reduce, filters]: [usize; 2]) -> Result<NodeId> {
     layers.at = input;
     basic(layers, &format!("{name}.0"), conv(reduce, 1, 1, 0))?;
     Ok(basic(layers, &format!("{name}.1"), conv(filters, 3, 1, 1))?.at)
 }
 
-fn basic<'a>(layers: &'a mut Layers, name: &str, conv: Conv) -> Result<&'a mut Layers> {
+fn basic<'a>(layers: &'a mut ZooLayers, name: &str, conv: Conv) -> Result<&'a mut ZooLayers> {
     layers.conv(format!("{name}.conv"), conv)?.batch_norm(format!("{name}.bn"))?.relu(format!("{name}.relu"))
 }

@@ -7,17 +7,17 @@ use perf4sight_base::error::{Error, Result};
 /// Images and their classes: those of a dataset, or others, which are then part of the word: `imagenet-3x320x320-7`.
 ///
 /// ```
-/// use perf4sight_network::zoo::{Dataset, Images};
-/// let images = Images::named("imagenet-3x320x320")?;
+/// use perf4sight_network::zoo::{Dataset, ImageDataset};
+/// let images = ImageDataset::from_word("imagenet-3x320x320")?;
 /// assert_eq!((images.input().dims(), images.classes()), ([3, 320, 320].as_slice(), 1000));
-/// assert_eq!(Images::of("cifar10", None, Some(7))?.word(), "cifar10-7");
-/// assert_eq!(Images::from(Dataset::Cifar10).word(), "cifar10");
-/// assert!(Images::named("flowers").is_err());
-/// assert_eq!(Images::named("flowers-3x64x64-102")?.classes(), 102);
+/// assert_eq!(ImageDataset::from_dataset("cifar10", None, Some(7))?.word(), "cifar10-7");
+/// assert_eq!(ImageDataset::from(Dataset::Cifar10).word(), "cifar10");
+/// assert!(ImageDataset::from_word("flowers").is_err());
+/// assert_eq!(ImageDataset::from_word("flowers-3x64x64-102")?.classes(), 102);
 /// # Ok::<(), perf4sight_base::error::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Images {
+pub struct ImageDataset {
     word: String,
     input: Shape,
     classes: usize,
@@ -29,42 +29,42 @@ const BETWEEN: char = '-';
 /// More classes than any network has.
 const MOST_CLASSES: usize = 1 << 24;
 
-impl Images {
+impl ImageDataset {
     /// The images of a dataset, with another size or number of classes if given; if both are given, the dataset may
     /// have any name.
     ///
     /// # Errors
     /// An unknown dataset, unless size and classes are given.
-    pub fn of(dataset: &str, input: Option<&Shape>, classes: Option<usize>) -> Result<Self> {
-        let word = Self::worded(dataset, input, classes);
+    pub fn from_dataset(dataset: &str, input: Option<&Shape>, classes: Option<usize>) -> Result<Self> {
+        let word = Self::word_for(dataset, input, classes);
         if let (Some(input), Some(classes)) = (input, classes) {
-            return Ok(Images { word, input: input.clone(), classes });
+            return Ok(ImageDataset { word, input: input.clone(), classes });
         }
         let known = Self::from(Dataset::parse(dataset)?);
         let input = input.cloned().unwrap_or(known.input);
-        Ok(Images { word, input, classes: classes.unwrap_or(known.classes) })
+        Ok(ImageDataset { word, input, classes: classes.unwrap_or(known.classes) })
     }
 
     /// The images that a word names.
     ///
     /// # Errors
-    /// As [`Images::of`].
-    pub fn named(word: &str) -> Result<Self> {
+    /// As [`ImageDataset::from_dataset`].
+    pub fn from_word(word: &str) -> Result<Self> {
         let (dataset, input, classes) = Self::parts(word);
-        Self::of(dataset, input.as_ref(), classes)
+        Self::from_dataset(dataset, input.as_ref(), classes)
     }
 
     /// The images that a word names, with another size or number of classes if given.
     ///
     /// # Errors
-    /// As [`Images::of`].
-    pub fn other(word: &str, input: Option<&Shape>, classes: Option<usize>) -> Result<Self> {
+    /// As [`ImageDataset::from_dataset`].
+    pub fn from_word_with(word: &str, input: Option<&Shape>, classes: Option<usize>) -> Result<Self> {
         let (dataset, own_input, own_classes) = Self::parts(word);
-        Self::of(dataset, input.or(own_input.as_ref()), classes.or(own_classes))
+        Self::from_dataset(dataset, input.or(own_input.as_ref()), classes.or(own_classes))
     }
 
     /// The word of a dataset with this size and number of classes if given, as in folders and rows.
-    pub fn worded(dataset: &str, input: Option<&Shape>, classes: Option<usize>) -> String {
+    pub fn word_for(dataset: &str, input: Option<&Shape>, classes: Option<usize>) -> String {
         let said = [input.map(Shape::to_string), classes.map(|classes| classes.to_string())];
         said.into_iter().flatten().fold(dataset.to_owned(), |word, part| word + &format!("{BETWEEN}{part}"))
     }
@@ -102,10 +102,10 @@ impl Images {
     }
 }
 
-impl From<Dataset> for Images {
+impl From<Dataset> for ImageDataset {
     fn from(dataset: Dataset) -> Self {
         let input = Shape::new([3, dataset.size(), dataset.size()]);
-        Images { word: dataset.name().to_owned(), input, classes: dataset.classes() }
+        ImageDataset { word: dataset.name().to_owned(), input, classes: dataset.classes() }
     }
 }
 
@@ -141,14 +141,14 @@ mod tests {
     #[test]
     fn a_word_says_what_is_not_as_the_dataset_has_it() {
         for word in ["imagenet", "imagenet-3x320x320", "imagenet-7", "imagenet-1x28x28-7", "my-own-3x64x64-2"] {
-            assert_eq!(Images::named(word).unwrap().word(), word);
+            assert_eq!(ImageDataset::from_word(word).unwrap().word(), word);
         }
         let (input, classes) = (Shape::new([3, 96, 64]), 5);
-        let images = Images::other("imagenet-3x320x320-7", Some(&input), None).unwrap();
+        let images = ImageDataset::from_word_with("imagenet-3x320x320-7", Some(&input), None).unwrap();
         assert_eq!((images.word(), images.input(), images.classes()), ("imagenet-3x96x64-7", &input, 7));
-        let images = Images::other("mine", Some(&input), Some(classes)).unwrap();
+        let images = ImageDataset::from_word_with("mine", Some(&input), Some(classes)).unwrap();
         assert_eq!((images.word(), images.classes()), ("mine-3x96x64-5", 5));
-        assert!(Images::named("mine-3x96x64").is_err(), "how many classes is not said");
+        assert!(ImageDataset::from_word("mine-3x96x64").is_err(), "how many classes is not said");
     }
 
     #[test]

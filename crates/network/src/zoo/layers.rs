@@ -1,10 +1,12 @@
 //! A builder for the families: a cursor that appends one layer after the other.
 
-use crate::{Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Reduction, Shape, Window};
+use crate::{
+    Activation, Affine, BinaryFunction, Conv, Linear, Network, NetworkBuilder, NodeId, Op, ReductionKind, Shape, Window,
+};
 use perf4sight_base::error::Result;
 
 /// Appends layers after `at`; moving `at` back starts a branch.
-pub(super) struct Layers {
+pub(super) struct ZooLayers {
     builder: NetworkBuilder,
     /// The input of the next layer.
     pub at: NodeId,
@@ -23,10 +25,10 @@ pub(super) fn depthwise(channels: usize, kernel: usize, stride: usize) -> Conv {
     Conv { groups: channels, ..conv(channels, kernel, stride, kernel / 2) }
 }
 
-impl Layers {
+impl ZooLayers {
     pub fn new(name: &str, input: Shape) -> Self {
         let builder = NetworkBuilder::new(name, input);
-        Layers { at: builder.input(), builder }
+        ZooLayers { at: builder.input(), builder }
     }
 
     pub fn finish(self) -> Network {
@@ -95,7 +97,7 @@ impl Layers {
 
     /// Mean over height and width, which are dropped.
     pub fn mean(&mut self) -> Result<&mut Self> {
-        self.add("mean", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false })
+        self.add("mean", Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false })
     }
 
     pub fn transpose(&mut self, name: impl Into<String>, order: &[usize]) -> Result<&mut Self> {
@@ -129,12 +131,12 @@ impl Layers {
 
     /// Element-wise sum of `shortcut` and the previous layer.
     pub fn add_to(&mut self, name: impl Into<String>, shortcut: NodeId) -> Result<&mut Self> {
-        self.join(name, Op::Binary(Binary::Add), &[self.at, shortcut])
+        self.join(name, Op::Binary(BinaryFunction::Add), &[self.at, shortcut])
     }
 
     /// Product of the previous layer and `other`.
     pub fn times(&mut self, name: impl Into<String>, other: NodeId) -> Result<&mut Self> {
-        self.join(name, Op::Binary(Binary::Mul), &[self.at, other])
+        self.join(name, Op::Binary(BinaryFunction::Mul), &[self.at, other])
     }
 
     /// Squeeze and excitation (Hu et al. 2017, arXiv:1709.01507), as torchvision's `SqueezeExcitation` lays it out: multiplies

@@ -1,6 +1,6 @@
 //! MobileNetV2 (Sandler et al. 2018, arXiv:1801.04381), as torchvision lays it out: no expansion in the first block.
 
-use super::layers::{Layers, conv, depthwise};
+use super::layers::{ZooLayers, conv, depthwise};
 use crate::Activation;
 use perf4sight_base::error::Result;
 
@@ -8,7 +8,7 @@ use perf4sight_base::error::Result;
 const GROUPS: [[usize; 4]; 7] =
     [[1, 16, 1, 1], [6, 24, 2, 2], [6, 32, 3, 2], [6, 64, 4, 2], [6, 96, 3, 1], [6, 160, 3, 2], [6, 320, 1, 1]];
 
-pub(super) fn mobilenetv2(layers: &mut Layers, classes: usize) -> Result<()> {
+pub(super) fn mobilenetv2(layers: &mut ZooLayers, classes: usize) -> Result<()> {
     layers.conv_norm_activation("features.0", conv(32, 3, 2, 1), Activation::Relu6)?;
     let mut index = 1;
     for [expansion, channels, blocks, first_stride] in GROUPS {
@@ -26,7 +26,7 @@ pub(super) fn mobilenetv2(layers: &mut Layers, classes: usize) -> Result<()> {
 
 /// A 1x1 convolution to more channels, a 3x3 depthwise one, a 1x1 one back to few; summed with the input if the shapes
 /// agree.
-fn inverted_residual(layers: &mut Layers, name: &str, [expansion, channels, stride]: [usize; 3]) -> Result<()> {
+fn inverted_residual(layers: &mut ZooLayers, name: &str, [expansion, channels, stride]: [usize; 3]) -> Result<()> {
     let (input, before) = (layers.at, layers.channels());
     let mut index = 0;
     if expansion != 1 {

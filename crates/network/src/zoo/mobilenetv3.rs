@@ -1,15 +1,15 @@
 //! MobileNetV3 (Howard et al. 2019, arXiv:1905.02244), as torchvision lays it out.
 
-use super::layers::{Layers, conv, depthwise};
+use super::layers::{ZooLayers, conv, depthwise};
 use crate::Activation;
 use Activation::{HardSigmoid, HardSwish, Relu};
 use perf4sight_base::error::Result;
 
 /// A block: kernel, inner channels, channels, whether it has a gate, its function, its stride.
-type Block = (usize, usize, usize, bool, Activation, usize);
+type InvertedBlock = (usize, usize, usize, bool, Activation, usize);
 
 /// Table 1 of the paper.
-const LARGE: [Block; 15] = [
+const LARGE: [InvertedBlock; 15] = [
     (3, 16, 16, false, Relu, 1),
     (3, 64, 24, false, Relu, 2),
     (3, 72, 24, false, Relu, 1),
@@ -28,7 +28,7 @@ const LARGE: [Block; 15] = [
 ];
 
 /// Table 2 of the paper.
-const SMALL: [Block; 11] = [
+const SMALL: [InvertedBlock; 11] = [
     (3, 16, 16, true, Relu, 2),
     (3, 72, 24, false, Relu, 2),
     (3, 88, 24, false, Relu, 1),
@@ -42,15 +42,15 @@ const SMALL: [Block; 11] = [
     (5, 576, 96, true, HardSwish, 1),
 ];
 
-pub(super) fn large(layers: &mut Layers, classes: usize) -> Result<()> {
+pub(super) fn large(layers: &mut ZooLayers, classes: usize) -> Result<()> {
     mobilenetv3(layers, &LARGE, 1280, classes)
 }
 
-pub(super) fn small(layers: &mut Layers, classes: usize) -> Result<()> {
+pub(super) fn small(layers: &mut ZooLayers, classes: usize) -> Result<()> {
     mobilenetv3(layers, &SMALL, 1024, classes)
 }
 
-fn mobilenetv3(layers: &mut Layers, blocks: &[Block], hidden: usize, classes: usize) -> Result<()> {
+fn mobilenetv3(layers: &mut ZooLayers, blocks: &[InvertedBlock], hidden: usize, classes: usize) -> Result<()> {
     layers.conv_norm_activation("features.0", conv(16, 3, 2, 1), HardSwish)?;
     for (index, block) in (1..).zip(blocks) {
         inverted(layers, &format!("features.{index}"), *block)?;
@@ -64,7 +64,11 @@ fn mobilenetv3(layers: &mut Layers, blocks: &[Block], hidden: usize, classes: us
 
 /// A 1x1 convolution to the inner channels unless there are as many, a depthwise one, a gate, and a 1x1 convolution back to few;
 /// summed with the input if the shapes agree.
-fn inverted(layers: &mut Layers, name: &str, (kernel, inner, channels, gated, function, stride): Block) -> Result<()> {
+fn inverted(
+    layers: &mut ZooLayers,
+    name: &str,
+    (kernel, inner, channels, gated, function, stride): InvertedBlock,
+) -> Result<()> {
     let (input, before) = (layers.at, layers.channels());
     let mut parts = (0..).map(|index| format!("{name}.block.{index}"));
     let mut part = || parts.next().unwrap_or_default();

@@ -20,16 +20,16 @@ mod vgg;
 mod vit;
 
 pub use dataset::Dataset;
-pub use images::{Images, parse_classes, parse_input};
+pub use images::{ImageDataset, parse_classes, parse_input};
 
 use super::{Network, Shape};
-use layers::Layers;
+use layers::ZooLayers;
 use perf4sight_base::error::{Error, Result};
 
 /// Appends a whole network with this number of classes; nodes have the names of torchvision's modules.
-type Family = fn(&mut Layers, classes: usize) -> Result<()>;
+type NetworkFamily = fn(&mut ZooLayers, classes: usize) -> Result<()>;
 
-const FAMILIES: [(&str, Family); 25] = [
+const FAMILIES: [(&str, NetworkFamily); 25] = [
     ("alexnet", alexnet::alexnet),
     ("vgg11", |layers, classes| vgg::vgg(layers, [1, 1, 2, 2, 2], classes)),
     ("vgg13", |layers, classes| vgg::vgg(layers, [2, 2, 2, 2, 2], classes)),
@@ -46,7 +46,7 @@ const FAMILIES: [(&str, Family); 25] = [
     ("googlenet", googlenet::googlenet),
     ("vgg16_bn", |layers, classes| vgg::normalised(layers, [2, 2, 3, 3, 3], classes)),
     ("resnext50_32x4d", |layers, classes| resnet::resnet(layers, resnet::grouped, [3, 4, 6, 3], classes)),
-    ("wide_resnet50_2", |layers, classes| resnet::resnet(layers, resnet::wide, [3, 4, 6, 3], classes)),
+    ("wide_resnet50_2", |layers, classes| resnet::resnet(layers, resnet::wide_bottleneck, [3, 4, 6, 3], classes)),
     ("densenet121", |layers, classes| densenet::densenet(layers, [6, 12, 24, 16], classes)),
     ("shufflenet_v2_x1_0", shufflenet::shufflenet),
     ("mobilenet_v3_small", mobilenetv3::small),
@@ -72,17 +72,17 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
 /// The network `name` for images of some size and classes: those of a dataset, or others.
 ///
 /// ```
-/// use perf4sight_network::zoo::{Dataset, Images, build};
+/// use perf4sight_network::zoo::{Dataset, ImageDataset, build};
 /// assert_eq!(build("resnet18", Dataset::Imagenet)?.parameters(), 11_689_512);
 /// assert!(build("alexnet", Dataset::Cifar10).is_err()); // needs images of 63 x 63 or more
-/// let larger = build("resnet18", Images::named("imagenet-3x320x320-7")?)?;
+/// let larger = build("resnet18", ImageDataset::from_word("imagenet-3x320x320-7")?)?;
 /// assert_eq!((larger.read(), larger.classes()), ("3x320x320".to_owned(), 7));
 /// # Ok::<(), perf4sight_base::error::Error>(())
 /// ```
 ///
 /// # Errors
 /// An unknown name, with the nearest known one; images that the network cannot take, with the smallest size it takes.
-pub fn build(name: &str, images: impl Into<Images>) -> Result<Network> {
+pub fn build(name: &str, images: impl Into<ImageDataset>) -> Result<Network> {
     let ((name, family), images) = (family(name)?, images.into());
     let input = images.input();
     if input.rank() != 3 {
@@ -107,12 +107,12 @@ pub fn smallest_input(name: &str) -> Result<usize> {
         .ok_or_else(|| Error::input(format!("{name} takes no image up to {LARGEST_INPUT}x{LARGEST_INPUT}")))
 }
 
-fn smallest(name: &str, family: Family) -> Option<usize> {
+fn smallest(name: &str, family: NetworkFamily) -> Option<usize> {
     (1..=LARGEST_INPUT).find(|&size| build_with(name, family, Shape::new([3, size, size]), 1).is_ok())
 }
 
-fn build_with(name: &str, family: Family, input: Shape, classes: usize) -> Result<Network> {
-    let mut layers = Layers::new(name, input);
+fn build_with(name: &str, family: NetworkFamily, input: Shape, classes: usize) -> Result<Network> {
+    let mut layers = ZooLayers::new(name, input);
     family(&mut layers, classes)?;
     Ok(layers.finish())
 }
@@ -125,7 +125,7 @@ pub fn check_name(name: &str) -> Result<()> {
     family(name).map(drop)
 }
 
-fn family(name: &str) -> Result<(&'static str, Family)> {
+fn family(name: &str) -> Result<(&'static str, NetworkFamily)> {
     let meant = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, meant)| meant);
     let found = FAMILIES.iter().find(|(known, _)| *known == meant).copied();
     found.ok_or_else(|| Error::config(format!("unknown network \"{name}\"")).one_of(name, names()))
@@ -254,15 +254,15 @@ mod tests {
         // By hand: at 320 the image after the five halvings is 10 x 10 instead of 7 x 7, and every convolution of resnet18 has
         // (10 / 7)^2 as many positions; of its 1,814,073,344 multiply-accumulates at 224 the 512,000 of the classifier stay, at 7
         // classes 3,584 of them.
-        let images = Images::of("imagenet", Some(&Shape::new([3, 320, 320])), Some(7)).unwrap();
+        let images = ImageDataset::from_dataset("imagenet", Some(&Shape::new([3, 320, 320])), Some(7)).unwrap();
         let network = build("resnet18", images).unwrap();
         assert_eq!(network.macs(), (1_814_073_344 - 512_000) / 49 * 100 + 7 * 512);
         assert_eq!(network.parameters(), 11_689_512 - 993 * 513);
         // Grey images, higher than wide: vgg11's first filters have one channel, and its adaptive pooling takes any remaining
         // size.
-        let grey = Images::of("imagenet", Some(&Shape::new([1, 96, 64])), None).unwrap();
+        let grey = ImageDataset::from_dataset("imagenet", Some(&Shape::new([1, 96, 64])), None).unwrap();
         assert_eq!(build("vgg11", grey).unwrap().parameters(), 132_863_336 - 2 * 64 * 9);
-        let words = Images::of("imagenet", Some(&Shape::new([16, 8])), None).unwrap();
+        let words = ImageDataset::from_dataset("imagenet", Some(&Shape::new([16, 8])), None).unwrap();
         assert!(build("vgg11", words).unwrap_err().to_string().contains("reads images, not 16x8"));
     }
 

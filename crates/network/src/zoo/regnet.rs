@@ -1,6 +1,6 @@
 //! RegNetY-400MF (Radosavovic et al. 2020, arXiv:2003.13678), as torchvision lays it out.
 
-use super::layers::{Layers, conv};
+use super::layers::{ZooLayers, conv};
 use crate::{Activation, Conv};
 use perf4sight_base::error::Result;
 
@@ -10,7 +10,7 @@ const GROUPS: [[usize; 2]; 4] = [[48, 1], [104, 3], [208, 6], [440, 6]];
 /// Channels of a group of a 3x3 convolution.
 const GROUP: usize = 8;
 
-pub(super) fn regnet(layers: &mut Layers, classes: usize) -> Result<()> {
+pub(super) fn regnet(layers: &mut ZooLayers, classes: usize) -> Result<()> {
     layers.conv_norm("stem", 0, conv(32, 3, 2, 1))?.relu("stem.2")?;
     for (group, [channels, blocks]) in (1..).zip(GROUPS) {
         for index in 0..blocks {
@@ -24,7 +24,7 @@ pub(super) fn regnet(layers: &mut Layers, classes: usize) -> Result<()> {
 }
 
 /// 1x1, 3x3 in groups, a gate, 1x1; added to the input, which a 1x1 convolution brings to the same shape.
-fn block(layers: &mut Layers, name: &str, [channels, stride]: [usize; 2]) -> Result<()> {
+fn block(layers: &mut ZooLayers, name: &str, [channels, stride]: [usize; 2]) -> Result<()> {
     let (input, before) = (layers.at, layers.channels());
     if stride != 1 || before != channels {
         layers.conv_norm(&format!("{name}.proj"), 0, conv(channels, 1, stride, 0))?;

@@ -1,10 +1,10 @@
 //! SqueezeNet 1.0 (Iandola et al. 2016, arXiv:1602.07360), as torchvision lays it out: the classifier is a convolution.
 
-use super::layers::{Layers, biased};
+use super::layers::{ZooLayers, biased};
 use crate::Window;
 use perf4sight_base::error::Result;
 
-pub(super) fn squeezenet(layers: &mut Layers, classes: usize) -> Result<()> {
+pub(super) fn squeezenet(layers: &mut ZooLayers, classes: usize) -> Result<()> {
     let pool = || Window::square(3, 2, 0).ceil();
     layers.conv("features.0", biased(96, 7, 2, 0))?.relu("features.1")?.max_pool("features.2", pool())?;
     fires(layers, 3, &[[16, 64], [16, 64], [32, 128]])?.max_pool("features.6", pool())?;
@@ -17,7 +17,7 @@ pub(super) fn squeezenet(layers: &mut Layers, classes: usize) -> Result<()> {
 
 /// Fire modules, numbered from `first`: number of squeeze filters, and of the filters in each of the two expand
 /// branches.
-fn fires<'a>(layers: &'a mut Layers, first: usize, modules: &[[usize; 2]]) -> Result<&'a mut Layers> {
+fn fires<'a>(layers: &'a mut ZooLayers, first: usize, modules: &[[usize; 2]]) -> Result<&'a mut ZooLayers> {
     for (index, &[squeeze, expand]) in (first..).zip(modules) {
         let name = format!("features.{index}");
         layers.conv(format!("{name}.squeeze"), biased(squeeze, 1, 1, 0))?;

@@ -1,6 +1,6 @@
 //! VGG with and without batch normalisation (Simonyan and Zisserman 2014, arXiv:1409.1556), as torchvision lays it out.
 
-use super::layers::{Layers, biased};
+use super::layers::{ZooLayers, biased};
 use crate::Window;
 use perf4sight_base::error::Result;
 
@@ -8,16 +8,16 @@ use perf4sight_base::error::Result;
 const FILTERS: [usize; 5] = [64, 128, 256, 512, 512];
 
 /// `depths`: convolutions in each group.
-pub(super) fn vgg(layers: &mut Layers, depths: [usize; 5], classes: usize) -> Result<()> {
+pub(super) fn vgg(layers: &mut ZooLayers, depths: [usize; 5], classes: usize) -> Result<()> {
     built(layers, depths, false, classes)
 }
 
 /// The same, each convolution with batch normalisation.
-pub(super) fn normalised(layers: &mut Layers, depths: [usize; 5], classes: usize) -> Result<()> {
+pub(super) fn normalised(layers: &mut ZooLayers, depths: [usize; 5], classes: usize) -> Result<()> {
     built(layers, depths, true, classes)
 }
 
-fn built(layers: &mut Layers, depths: [usize; 5], normalised: bool, classes: usize) -> Result<()> {
+fn built(layers: &mut ZooLayers, depths: [usize; 5], normalised: bool, classes: usize) -> Result<()> {
     let mut names = (0..).map(|index| format!("features.{index}"));
     let mut name = || names.next().unwrap_or_default();
     for (filters, depth) in FILTERS.into_iter().zip(depths) {

@@ -1,6 +1,6 @@
 //! Vision transformers (Dosovitskiy et al. 2020, arXiv:2010.11929), as torchvision lays them out.
 
-use super::layers::{Layers, biased};
+use super::layers::{ZooLayers, biased};
 use crate::{Activation, NodeId, Op};
 use perf4sight_base::error::Result;
 
@@ -10,7 +10,7 @@ const WIDTH: usize = 768;
 const HEADS: usize = 12;
 const BLOCKS: usize = 12;
 
-pub(super) fn vit_b_16(layers: &mut Layers, classes: usize) -> Result<()> {
+pub(super) fn vit_b_16(layers: &mut ZooLayers, classes: usize) -> Result<()> {
     layers.conv("conv_proj", biased(WIDTH, PATCH, PATCH, 0))?;
     let patches = layers.shape().elements() as usize / WIDTH;
     layers.reshape("reshape", &[WIDTH, patches])?.transpose("permute", &[1, 0])?;
@@ -25,10 +25,10 @@ pub(super) fn vit_b_16(layers: &mut Layers, classes: usize) -> Result<()> {
     Ok(())
 }
 
-fn block(layers: &mut Layers, name: &str) -> Result<()> {
+fn block(layers: &mut ZooLayers, name: &str) -> Result<()> {
     let input = layers.at;
     layers.layer_norm(format!("{name}.ln_1"))?;
-    attended(layers, &format!("{name}.self_attention"))?.add_to(format!("{name}.add"), input)?;
+    add_attention(layers, &format!("{name}.self_attention"))?.add_to(format!("{name}.add"), input)?;
     let between = layers.at;
     layers.layer_norm(format!("{name}.ln_2"))?.linear(format!("{name}.mlp.0"), 4 * WIDTH)?;
     layers.activation(format!("{name}.mlp.1"), Activation::Gelu)?.linear(format!("{name}.mlp.3"), WIDTH)?;
@@ -36,11 +36,11 @@ fn block(layers: &mut Layers, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn attended<'a>(layers: &'a mut Layers, name: &str) -> Result<&'a mut Layers> {
+fn add_attention<'a>(layers: &'a mut ZooLayers, name: &str) -> Result<&'a mut ZooLayers> {
     let (rows, each) = (layers.shape().dims()[0], WIDTH / HEADS);
     layers.linear(format!("{name}.in_proj"), 3 * WIDTH)?;
     let all = layers.at;
-    let part = |layers: &mut Layers, index: usize| -> Result<NodeId> {
+    let part = |layers: &mut ZooLayers, index: usize| -> Result<NodeId> {
         layers.at = all;
         layers.slice(format!("{name}.part_{index}"), [1, index * WIDTH, WIDTH])?;
         layers.reshape(format!("{name}.view_{index}"), &[rows, HEADS, each])?;

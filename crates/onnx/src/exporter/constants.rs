@@ -3,17 +3,17 @@
 //! The signature of the graph still names the parameters, and nodes name their modules. A tensor read in a module without missing
 //! parameters comes from none. If one is missing, its size is that of the tensor, or the one that such a parameter always has.
 
-use super::{Exporter, parted};
+use super::{ExporterNotes, split_name};
 use crate::file::Initializer;
 use crate::notes::module;
 use crate::schema::{NodeProto, TensorProto};
 use crate::tensor;
-use crate::warning::{Folded, Warning};
+use crate::warning::{FoldedTensors, Warning};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A tensor that the exporter computed, named after the operation that gave it, such as `expand_1`.
-pub(super) struct Constant<'a> {
+pub(super) struct ExportedConstant<'a> {
     /// The modules of the nodes that read it, the first reader's first: exporters merge equal tensors.
     modules: Vec<&'a str>,
     dims: Vec<u64>,
@@ -21,7 +21,7 @@ pub(super) struct Constant<'a> {
 
 /// The origin of a tensor that the exporter computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ConstantOrigin {
     Fixed,
     /// From parameters with this many elements in total.
     Trained(u64),
@@ -32,11 +32,11 @@ pub(crate) enum Origin {
 }
 
 /// The tensors that are neither parameters nor buffers of the network; names of these have dots or are marked.
-pub(super) fn computed<'a>(
-    exporter: &Exporter<'a>,
+pub(super) fn computed_constants<'a>(
+    exporter: &ExporterNotes<'a>,
     nodes: &'a [NodeProto],
     initializers: &'a [Initializer],
-) -> HashMap<&'a str, Constant<'a>> {
+) -> HashMap<&'a str, ExportedConstant<'a>> {
     let mut modules: HashMap<&str, Vec<&str>> = HashMap::new();
     // Random numbers are drawn in the shape of a tensor; its values do not matter.
     for node in nodes.iter().filter(|node| !node.op_type().starts_with("Random")) {
@@ -46,13 +46,13 @@ pub(super) fn computed<'a>(
     }
     let constant = |tensor: &'a TensorProto| {
         let dims = tensor.dims.iter().map(|&dim| u64::try_from(dim).unwrap_or(0)).collect();
-        Some((tensor.name(), Constant { modules: modules.get(tensor.name())?.clone(), dims }))
+        Some((tensor.name(), ExportedConstant { modules: modules.get(tensor.name())?.clone(), dims }))
     };
     let tensors = initializers.iter().map(|one| &one.tensor).filter(|tensor| is_computed(exporter, tensor));
     tensors.filter_map(constant).collect()
 }
 
-fn is_computed(exporter: &Exporter, tensor: &TensorProto) -> bool {
+fn is_computed(exporter: &ExporterNotes, tensor: &TensorProto) -> bool {
     let name = tensor.name();
     let is_named = name.contains('.') || name.starts_with("val_");
     let is_float = tensor::kind(tensor).is_some_and(tensor::is_float);
@@ -79,7 +79,7 @@ fn is_copied(name: &str) -> bool {
     is_by(name, "expand")
 }
 
-impl Constant<'_> {
+impl ExportedConstant<'_> {
     /// Whether the operation in a tensor's name gives as many elements as it reads.
     fn keeps_elements(&self, name: &str) -> bool {
         const EACH: &str = "expand neg exp log abs sqrt rsqrt reciprocal sigmoid tanh softplus softmax relu clamp pow";
@@ -95,24 +95,24 @@ impl Constant<'_> {
     }
 }
 
-impl Exporter<'_> {
+impl ExporterNotes<'_> {
     /// The origin of a tensor, in a file of this batch; `None` if the exporter did not compute it or the file has no signature.
-    pub fn origin(&self, name: &str, batch: Option<u64>) -> Option<Origin> {
+    pub fn origin(&self, name: &str, batch: Option<u64>) -> Option<ConstantOrigin> {
         let constant = self.computed.get(name).filter(|_| !self.parameters.is_empty())?;
         let (module, dims) = (constant.modules[0], &constant.dims);
         let missing = self.missing_for(name, module);
         if missing.is_empty() || is_filled(name) {
-            return Some(Origin::Fixed);
+            return Some(ConstantOrigin::Fixed);
         }
         if is_looked_up(name) {
-            return Some(Origin::Lost);
+            return Some(ConstantOrigin::Lost);
         }
         let elements = dims.iter().product::<u64>();
         if is_copied(name) && dims.first().copied() == batch {
-            return Some(Origin::Trained(elements / dims[0].max(1)));
+            return Some(ConstantOrigin::Trained(elements / dims[0].max(1)));
         }
-        if let Some(usual) = missing.iter().find_map(|parameter| usual(parameter, dims)) {
-            return Some(Origin::Usual(usual * constant.rows(name)));
+        if let Some(usual) = missing.iter().find_map(|parameter| usual_elements(parameter, dims)) {
+            return Some(ConstantOrigin::Usual(usual * constant.rows(name)));
         }
         if is_weight_norm(&missing) {
             return Some(with_magnitudes(&missing, dims));
@@ -121,9 +121,9 @@ impl Exporter<'_> {
         let left = missing.len().saturating_sub(copies);
         let all = (others <= left).then_some(elements);
         Some(match (self.biases_of_two(name, module, dims).or(all), left) {
-            (Some(trained), _) => Origin::Trained(trained),
-            (None, 0) => Origin::Fixed,
-            (None, _) => Origin::Lost,
+            (Some(trained), _) => ConstantOrigin::Trained(trained),
+            (None, 0) => ConstantOrigin::Fixed,
+            (None, _) => ConstantOrigin::Lost,
         })
     }
 
@@ -141,21 +141,21 @@ impl Exporter<'_> {
             let sources: Vec<&str> =
                 constant.modules.iter().flat_map(|module| self.missing_for(name, module)).collect();
             match self.origin(name, batch) {
-                Some(Origin::Fixed) => continue,
+                Some(ConstantOrigin::Fixed) => continue,
                 None if self.marked.is_empty() => continue,
-                None | Some(Origin::Lost) => drop(lost.insert(*name, sources.first().copied())),
-                Some(Origin::Usual(_)) => drop(usual.insert(*name)),
-                Some(Origin::Trained(_)) if constant.keeps_elements(name) || is_reparametrised(&sources) => {}
-                Some(Origin::Trained(_)) => drop(alike.insert(*name)),
+                None | Some(ConstantOrigin::Lost) => drop(lost.insert(*name, sources.first().copied())),
+                Some(ConstantOrigin::Usual(_)) => drop(usual.insert(*name)),
+                Some(ConstantOrigin::Trained(_)) if constant.keeps_elements(name) || is_reparametrised(&sources) => {}
+                Some(ConstantOrigin::Trained(_)) => drop(alike.insert(*name)),
             }
             left.retain(|name| !sources.contains(name));
         }
         for (module, filters) in &self.products {
             let before = left.len();
-            left.retain(|name| parted(name).0 != *module);
+            left.retain(|name| split_name(name).0 != *module);
             alike.extend((left.len() < before).then_some(*filters));
         }
-        let folded = |first: &str, count: usize| Folded { first: first.to_string(), count };
+        let folded = |first: &str, count: usize| FoldedTensors { first: first.to_string(), count };
         let of_set = |tensors: BTreeSet<&str>| tensors.first().map(|first| folded(first, tensors.len()));
         let unread = left.first().filter(|_| lost.is_empty());
         let lost = lost
@@ -171,7 +171,7 @@ impl Exporter<'_> {
     /// tensors.
     pub fn has_lost_gain(&self, node: &NodeProto) -> bool {
         let Some(module) = module(node).filter(|module| !module.is_empty()) else { return false };
-        let gain = |constant: &Constant| constant.modules.contains(&module) && constant.dims.len() == 1;
+        let gain = |constant: &ExportedConstant| constant.modules.contains(&module) && constant.dims.len() == 1;
         self.missing.iter().any(|name| name.strip_prefix(module) == Some(".gain")) && !self.computed.values().any(gain)
     }
 
@@ -186,7 +186,7 @@ impl Exporter<'_> {
     fn missing_for(&self, name: &str, module: &str) -> Vec<&str> {
         let missing =
             |is: &dyn Fn(&str) -> bool| -> Vec<&str> { self.missing.iter().copied().filter(|name| is(name)).collect() };
-        let mut found = missing(&|name| parted(name).0 == module);
+        let mut found = missing(&|name| split_name(name).0 == module);
         if found.is_empty() && !module.is_empty() {
             found = missing(&|name| name.strip_prefix(module).is_some_and(|rest| rest.starts_with('.')));
         }
@@ -232,26 +232,26 @@ fn is_weight_norm(missing: &[&str]) -> bool {
 }
 
 /// Filters and their magnitudes, one for each index of the first axis; of the last axis in wav2vec's positional convolution.
-fn with_magnitudes(missing: &[&str], dims: &[u64]) -> Origin {
+fn with_magnitudes(missing: &[&str], dims: &[u64]) -> ConstantOrigin {
     let elements = dims.iter().product::<u64>();
     match missing.iter().any(|name| name.contains("pos_conv")) {
-        true => Origin::Usual(elements + dims.last().copied().unwrap_or(0)),
-        false => Origin::Trained(elements + dims.first().copied().unwrap_or(0)),
+        true => ConstantOrigin::Usual(elements + dims.last().copied().unwrap_or(0)),
+        false => ConstantOrigin::Trained(elements + dims.first().copied().unwrap_or(0)),
     }
 }
 
 /// The elements of a parameter of this name from which a tensor of these dimensions is looked up, in the networks that use the
 /// name.
-fn usual(parameter: &str, dims: &[u64]) -> Option<u64> {
+fn usual_elements(parameter: &str, dims: &[u64]) -> Option<u64> {
     let dims: Vec<u64> = dims.iter().copied().filter(|&dim| dim > 1).collect();
     let offsets = |side: u64| 2 * side - 1;
-    match (parted(parameter).1, dims.as_slice()) {
+    match (split_name(parameter).1, dims.as_slice()) {
         // Swin: a number for every head and offset of two places in a square window.
         ("relative_position_bias_table", &[heads, places, others]) if places == others => {
-            side(places).map(|side| heads * offsets(side) * offsets(side))
+            square_side(places).map(|side| heads * offsets(side) * offsets(side))
         }
         ("relative_position_bias_table", &[pairs, heads]) => {
-            side(pairs).and_then(side).map(|side| heads * offsets(side) * offsets(side))
+            square_side(pairs).and_then(square_side).map(|side| heads * offsets(side) * offsets(side))
         }
         // LeViT: a number for every head and distance along both axes, as many as keys.
         ("attention_biases", &[heads, _, keys]) => Some(heads * keys),
@@ -262,7 +262,7 @@ fn usual(parameter: &str, dims: &[u64]) -> Option<u64> {
     }
 }
 
-fn side(area: u64) -> Option<u64> {
+fn square_side(area: u64) -> Option<u64> {
     let side = area.isqrt();
     (side * side == area && side > 0).then_some(side)
 }

@@ -1,13 +1,13 @@
 //! The parameters that a node reads at each input. Exporters merge equal tensors when they write (fresh scales, biases of zeros),
 //! and rename those they transpose; the PyTorch operation that a node came from names its real parameters.
 
-use super::Exporter;
+use super::ExporterNotes;
 use crate::file::Initializer;
-use crate::notes::{arguments, marked, module, operation};
+use crate::notes::{arguments, module, noted_tensors, operation};
 use crate::schema::NodeProto;
 use hashbrown::HashSet;
 
-pub(crate) enum Noted<'a> {
+pub(crate) enum NotedOperand<'a> {
     Parameter(&'a str),
     /// Not trained: a scale of ones, if a normalisation has none.
     Constant,
@@ -17,25 +17,25 @@ pub(crate) enum Noted<'a> {
 const WEIGHT: usize = 0;
 const BIAS: usize = 1;
 
-impl<'a> Exporter<'a> {
+impl<'a> ExporterNotes<'a> {
     /// The operand at this place of the PyTorch operation that `node` came from.
-    pub fn noted(&self, node: &NodeProto, place: usize) -> Noted<'a> {
+    pub fn operand_at(&self, node: &NodeProto, place: usize) -> NotedOperand<'a> {
         let operation = operation(node);
         if node.op_type() == "InstanceNormalization" && operation.contains("group_norm") {
-            return Noted::Constant;
+            return NotedOperand::Constant;
         }
         let arguments = arguments(node);
-        let Some(role) = role(node.op_type(), place) else { return Noted::Nothing };
+        let Some(role) = role(node.op_type(), place) else { return NotedOperand::Nothing };
         match positions(node, operation) {
             Some(positions) => self.argument(arguments.get(positions[role]).copied().unwrap_or("None")),
             None if is_arithmetic(node, operation) => {
-                let mut parameters = marked(node).filter(|name| name.starts_with("p_"));
+                let mut parameters = noted_tensors(node).filter(|name| name.starts_with("p_"));
                 match (parameters.next(), parameters.next()) {
                     (Some(one), None) => self.parameter(one),
-                    _ => Noted::Nothing,
+                    _ => NotedOperand::Nothing,
                 }
             }
-            None => Noted::Nothing,
+            None => NotedOperand::Nothing,
         }
     }
 
@@ -61,7 +61,7 @@ impl<'a> Exporter<'a> {
         let arguments = arguments(node);
         let own = match positions(node, operation(node)) {
             Some([weight, _]) => arguments.get(weight).is_some_and(|name| name.starts_with("%p_")),
-            None => marked(node).any(|name| name.starts_with("p_")),
+            None => noted_tensors(node).any(|name| name.starts_with("p_")),
         };
         let filters = node.input.get(1).filter(|name| !own && !self.trained.contains(name.as_str()))?;
         let is_matrix = |one: &&Initializer| one.tensor.name() == filters && one.tensor.dims.len() > 1;
@@ -77,17 +77,17 @@ impl<'a> Exporter<'a> {
         CUTS.contains(&name.split('_').next()?).then_some(name)
     }
 
-    fn argument(&self, argument: &str) -> Noted<'a> {
+    fn argument(&self, argument: &str) -> NotedOperand<'a> {
         match argument.strip_prefix('%') {
             Some(mark) if mark.starts_with("p_") => self.parameter(mark),
-            Some(mark) if mark.starts_with("b_") => Noted::Constant,
-            Some(_) => Noted::Nothing,
-            None => Noted::Constant,
+            Some(mark) if mark.starts_with("b_") => NotedOperand::Constant,
+            Some(_) => NotedOperand::Nothing,
+            None => NotedOperand::Constant,
         }
     }
 
-    fn parameter(&self, mark: &str) -> Noted<'a> {
-        self.parameters.get(mark).map_or(Noted::Nothing, |name| Noted::Parameter(name))
+    fn parameter(&self, mark: &str) -> NotedOperand<'a> {
+        self.parameters.get(mark).map_or(NotedOperand::Nothing, |name| NotedOperand::Parameter(name))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Shapes of selections: lookups by index, one-hot codes, the largest elements.
 
-use crate::call::{Call, axis};
-use crate::number::{Dims, Number};
+use crate::call::{NodeCall, axis};
+use crate::number::{BatchNumber, TensorDims};
 
-pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
+pub(super) fn outputs(call: &NodeCall, inputs: &[Option<TensorDims>]) -> Option<Vec<TensorDims>> {
     let input = |index: usize| inputs.get(index)?.as_ref();
     let along = |rank: usize, default: i64| axis(call.int("axis").unwrap_or(default), rank).ok();
     match call.node.op_type() {
@@ -16,7 +16,7 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
         "GatherND" => {
             let (data, (tuple, places)) = (input(0)?, input(1)?.split_last()?);
             let shared = usize::try_from(call.int("batch_dims").unwrap_or(0)).ok()?;
-            let behind = shared.checked_add(tuple.whole()?)?;
+            let behind = shared.checked_add(tuple.as_integer()?)?;
             Some(vec![[places, data.get(behind..)?].concat()])
         }
         "OneHot" => {
@@ -29,7 +29,7 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
         "TopK" => {
             let mut dims = input(0)?.clone();
             // Samples that are sorted are as many as the batch is large.
-            let count = call.int("k").map(Number::from).or_else(|| call.constant(1)?.values.first().copied())?;
+            let count = call.int("k").map(BatchNumber::from).or_else(|| call.constant(1)?.values.first().copied())?;
             let along = along(dims.len(), -1)?;
             dims[along] = count;
             Some(vec![dims.clone(), dims])

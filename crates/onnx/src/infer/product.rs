@@ -1,11 +1,11 @@
 //! Shapes of matrix products and of recurrent layers, which consist of them.
 
 use super::broadcast;
-use crate::call::Call;
-use crate::number::{Dims, Number};
+use crate::call::NodeCall;
+use crate::number::{BatchNumber, TensorDims};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
+pub(super) fn outputs(call: &NodeCall, inputs: &[Option<TensorDims>]) -> Option<Vec<TensorDims>> {
     let input = |index: usize| inputs.get(index)?.as_deref();
     match call.node.op_type() {
         "MatMul" => Some(vec![matmul(input(0)?, input(1)?)?]),
@@ -15,7 +15,7 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
             Some(vec![vec![rows, if call.flag("transB") { c } else { d }]])
         }
         "Einsum" => {
-            let operands: Vec<&[Number]> = inputs.iter().map(Option::as_deref).collect::<Option<_>>()?;
+            let operands: Vec<&[BatchNumber]> = inputs.iter().map(Option::as_deref).collect::<Option<_>>()?;
             Some(vec![einsum(call.text("equation"), &operands)?])
         }
         _ => recurrent(call, input(0)?),
@@ -23,7 +23,7 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
 }
 
 /// As numpy's `matmul`: a vector gets an axis of length 1, which is removed from the result.
-fn matmul(a: &[Number], b: &[Number]) -> Option<Dims> {
+fn matmul(a: &[BatchNumber], b: &[BatchNumber]) -> Option<TensorDims> {
     let (rows, inner) = match a {
         [.., rows, inner] => (Some(*rows), *inner),
         [inner] => (None, *inner),
@@ -40,7 +40,7 @@ fn matmul(a: &[Number], b: &[Number]) -> Option<Dims> {
 
 /// Letters name axes; the result has those after the arrow. Without an arrow it has the letters that occur once, in
 /// alphabetical order.
-fn einsum(equation: &str, operands: &[&[Number]]) -> Option<Dims> {
+fn einsum(equation: &str, operands: &[&[BatchNumber]]) -> Option<TensorDims> {
     let equation: String = equation.chars().filter(|letter| !letter.is_whitespace()).collect();
     let (terms, result) = match equation.split_once("->") {
         Some((terms, result)) => (terms, Some(result)),
@@ -65,7 +65,7 @@ fn einsum(equation: &str, operands: &[&[Number]]) -> Option<Dims> {
     before.chars().map(length).chain(stack).chain(behind.chars().map(length)).collect()
 }
 
-pub(super) fn lengths(equation: &str, operands: &[Dims; 2]) -> Option<Dims> {
+pub(super) fn lengths(equation: &str, operands: &[TensorDims; 2]) -> Option<TensorDims> {
     let terms = equation.split_once("->").map_or(equation, |(terms, _)| terms);
     let letters: BTreeSet<char> = terms.chars().filter(|letter| letter.is_alphabetic()).collect();
     let all: String = letters.into_iter().collect();
@@ -74,7 +74,7 @@ pub(super) fn lengths(equation: &str, operands: &[Dims; 2]) -> Option<Dims> {
 }
 
 /// All states, the last one and (LSTM) the last cell; with `layout` 1 the batch comes first.
-fn recurrent(call: &Call, input: &[Number]) -> Option<Vec<Dims>> {
+fn recurrent(call: &NodeCall, input: &[BatchNumber]) -> Option<Vec<TensorDims>> {
     let hidden = call.int("hidden_size")?.into();
     let directions = if call.text("direction") == "bidirectional" { 2 } else { 1 }.into();
     let &[a, b, _] = input else { return None };

@@ -1,21 +1,21 @@
 //! Shapes of operators on images, sequences and volumes: one batch axis, one channel axis, any number of others.
 
-use crate::call::{Call, axis};
-use crate::number::{Dims, Number, numbers, product};
-use crate::tensor::Constant;
+use crate::call::{NodeCall, axis};
+use crate::number::{BatchNumber, TensorDims, numbers, product};
+use crate::tensor::KnownTensor;
 
-pub(super) fn output(call: &Call, inputs: &[Option<Dims>]) -> Option<Dims> {
+pub(super) fn output(call: &NodeCall, inputs: &[Option<TensorDims>]) -> Option<TensorDims> {
     let input = |index: usize| inputs.get(index)?.as_deref();
     let data = input(0)?;
     match call.node.op_type() {
-        "Pad" => padded(call, data),
-        "Resize" | "Upsample" => resized(call, data),
-        "Conv" | "DeformConv" => windowed(call, data, *input(1)?.first()?, input(1)?.get(2..)?),
+        "Pad" => padded_dims(call, data),
+        "Resize" | "Upsample" => resized_dims(call, data),
+        "Conv" | "DeformConv" => windowed_dims(call, data, *input(1)?.first()?, input(1)?.get(2..)?),
         "MaxPool" | "AveragePool" | "LpPool" => {
-            windowed(call, data, *data.get(1)?, &numbers(call.ints("kernel_shape")?))
+            windowed_dims(call, data, *data.get(1)?, &numbers(call.ints("kernel_shape")?))
         }
-        "ConvTranspose" => transposed(call, data, input(1)?),
-        "MaxUnpool" => unpooled(call, data),
+        "ConvTranspose" => transposed_dims(call, data, input(1)?),
+        "MaxUnpool" => unpooled_dims(call, data),
         "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" => {
             Some(data.iter().enumerate().map(|(axis, &dim)| if axis < 2 { dim } else { 1.into() }).collect())
         }
@@ -36,7 +36,7 @@ pub(super) fn output(call: &Call, inputs: &[Option<Dims>]) -> Option<Dims> {
 }
 
 /// Every column holds a window of every channel.
-fn columns_back(call: &Call, data: &[Number]) -> Option<Dims> {
+fn columns_back(call: &NodeCall, data: &[BatchNumber]) -> Option<TensorDims> {
     let (image, window) = (&call.constant(1)?.values, &call.constant(2)?.values);
     let &[batch, elements, _] = data else { return None };
     let channels = (elements / product(window)).map(f64::floor);
@@ -44,9 +44,9 @@ fn columns_back(call: &Call, data: &[Number]) -> Option<Dims> {
 }
 
 /// Pairs of the padding before and after; negative ones cut. From opset 18 on, the axes may be given.
-fn padded(call: &Call, data: &[Number]) -> Option<Dims> {
+fn padded_dims(call: &NodeCall, data: &[BatchNumber]) -> Option<TensorDims> {
     let pads = call.numbers("pads", 1)?;
-    let axes = call.constant(3).map_or_else(|| (0..data.len() as i64).collect(), Constant::as_integers);
+    let axes = call.constant(3).map_or_else(|| (0..data.len() as i64).collect(), KnownTensor::as_integers);
     if pads.len() != 2 * axes.len() {
         return None;
     }
@@ -59,7 +59,7 @@ fn padded(call: &Call, data: &[Number]) -> Option<Dims> {
 }
 
 /// Factors are input 2 (input 1 in opset 10 and in Upsample), or sizes are input 3; from opset 18 on, the axes may be given.
-fn resized(call: &Call, data: &[Number]) -> Option<Dims> {
+fn resized_dims(call: &NodeCall, data: &[BatchNumber]) -> Option<TensorDims> {
     let axes: Vec<usize> = match call.ints("axes") {
         Some(axes) => axes.iter().map(|&one| axis(one, data.len()).ok()).collect::<Option<_>>()?,
         None => (0..data.len()).collect(),
@@ -81,7 +81,7 @@ fn resized(call: &Call, data: &[Number]) -> Option<Dims> {
 }
 
 /// Values of an attribute for every spatial axis, or `default` for all.
-fn values(call: &Call, name: &str, count: usize, default: i32) -> Option<Dims> {
+fn values(call: &NodeCall, name: &str, count: usize, default: i32) -> Option<TensorDims> {
     match call.ints(name) {
         None | Some([]) => Some(vec![default.into(); count]),
         Some(values) => Some(numbers(values)).filter(|values| values.len() == count),
@@ -89,25 +89,30 @@ fn values(call: &Call, name: &str, count: usize, default: i32) -> Option<Dims> {
 }
 
 /// The extent of a window, its movement, and the padding of both sides.
-struct Moves {
-    reach: Dims,
-    strides: Dims,
-    pads: Dims,
+struct WindowMoves {
+    reach: TensorDims,
+    strides: TensorDims,
+    pads: TensorDims,
 }
 
-fn moves(call: &Call, kernel: &[Number]) -> Option<Moves> {
+fn window_moves(call: &NodeCall, kernel: &[BatchNumber]) -> Option<WindowMoves> {
     let count = kernel.len();
     let dilations = values(call, "dilations", count, 1)?;
     let pads = values(call, "pads", 2 * count, 0)?;
-    Some(Moves {
+    Some(WindowMoves {
         reach: kernel.iter().zip(dilations).map(|(&kernel, dilation)| (kernel - 1) * dilation + 1).collect(),
         strides: values(call, "strides", count, 1)?,
         pads: (0..count).map(|at| pads[at] + pads[at + count]).collect(),
     })
 }
 
-fn windowed(call: &Call, data: &[Number], channels: Number, kernel: &[Number]) -> Option<Dims> {
-    let Moves { reach, strides, pads } = moves(call, kernel)?;
+fn windowed_dims(
+    call: &NodeCall,
+    data: &[BatchNumber],
+    channels: BatchNumber,
+    kernel: &[BatchNumber],
+) -> Option<TensorDims> {
+    let WindowMoves { reach, strides, pads } = window_moves(call, kernel)?;
     let mut dims = vec![*data.first()?, channels];
     let padding = call.text("auto_pad");
     for (at, &size) in data.get(2..)?.iter().enumerate() {
@@ -123,9 +128,9 @@ fn windowed(call: &Call, data: &[Number], channels: Number, kernel: &[Number]) -
     Some(dims)
 }
 
-fn transposed(call: &Call, data: &[Number], filters: &[Number]) -> Option<Dims> {
+fn transposed_dims(call: &NodeCall, data: &[BatchNumber], filters: &[BatchNumber]) -> Option<TensorDims> {
     let (&[_, of_group], kernel) = filters.split_first_chunk()?;
-    let Moves { reach, strides, pads } = moves(call, kernel)?;
+    let WindowMoves { reach, strides, pads } = window_moves(call, kernel)?;
     let extra = values(call, "output_padding", kernel.len(), 0)?;
     let mut dims = vec![*data.first()?, of_group * call.int("group").unwrap_or(1)];
     if let Some(wanted) = call.ints("output_shape") {
@@ -141,11 +146,11 @@ fn transposed(call: &Call, data: &[Number], filters: &[Number]) -> Option<Dims> 
 }
 
 /// The smallest image that a pooling with these windows reduces to this size, unless an input gives another.
-fn unpooled(call: &Call, data: &[Number]) -> Option<Dims> {
+fn unpooled_dims(call: &NodeCall, data: &[BatchNumber]) -> Option<TensorDims> {
     if let Some(wanted) = call.constant(2) {
         return Some(wanted.values.clone());
     }
-    let Moves { reach, strides, pads } = moves(call, &numbers(call.ints("kernel_shape")?))?;
+    let WindowMoves { reach, strides, pads } = window_moves(call, &numbers(call.ints("kernel_shape")?))?;
     let mut dims = data.get(..2)?.to_vec();
     for (at, &size) in data.get(2..)?.iter().enumerate() {
         dims.push((size - 1) * *strides.get(at)? + reach[at] - pads[at]);
@@ -153,11 +158,11 @@ fn unpooled(call: &Call, data: &[Number]) -> Option<Dims> {
     Some(dims)
 }
 
-fn blocks(call: &Call, data: &[Number]) -> Option<Dims> {
+fn blocks(call: &NodeCall, data: &[BatchNumber]) -> Option<TensorDims> {
     let &[batch, channels, height, width] = data else { return None };
     let block = call.int("blocksize")?;
-    let split = |dim: Number, into: Number| (dim / into).map(f64::floor);
-    let area = Number::from(block) * block;
+    let split = |dim: BatchNumber, into: BatchNumber| (dim / into).map(f64::floor);
+    let area = BatchNumber::from(block) * block;
     Some(match call.node.op_type() {
         "DepthToSpace" => vec![batch, split(channels, area), height * block, width * block],
         _ => vec![batch, channels * area, split(height, block.into()), split(width, block.into())],

@@ -1,27 +1,27 @@
 //! Convolutions, also transposed ones, and the windows of convolutions and poolings.
 
-use super::normalisation::restored;
+use super::normalisation::restore_batch_norm;
 use super::{contiguous, sequence, stack, volume};
-use crate::call::{Call, Misfit, Outcome};
-use crate::pending::Pending;
-use crate::translate::{Translation, single};
+use crate::call::{CallResult, NodeCall, NodeMisfit};
+use crate::pending_pattern::PendingPattern;
+use crate::translate::{GraphTranslation, single};
 use crate::value::Feature;
 use perf4sight_network::{Conv, ConvTranspose, Op, Window};
 
-pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn conv(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     match call.input(1).fixed_dims().as_deref() {
         Some([_, _, _]) => return sequence::conv(to, call),
         Some([_, _, _, _, _]) => return volume::conv(to, call),
         Some([_, _, _, _]) if stack::is_stack(to, call) => return stack::conv(to, call),
         _ => {}
     }
-    let (image, padded) = unpadded(to, call, 0.0)?;
-    let image = contiguous::laid(to, call, image)?;
+    let (image, padded) = without_padding_node(to, call, 0.0)?;
+    let image = contiguous::laid_out_image(to, call, image)?;
     let [out_channels, seen, height, width] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
     check_channels(to, image, seen, groups)?;
     if call.ints("kernel_shape").is_some_and(|kernel| kernel != [height as i64, width as i64]) {
-        return Err(Misfit::Wrong(format!("has a kernel_shape that differs from its filters' {height}x{width}")));
+        return Err(NodeMisfit::Wrong(format!("has a kernel_shape that differs from its filters' {height}x{width}")));
     }
     let window = window(call, to.builder.shape(image.id).image(), [height, width], padded)?;
     let bias = to.has_bias(call);
@@ -29,37 +29,51 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
 }
 
 /// Checks that the filters of all groups together read every channel.
-pub(super) fn check_channels(to: &Translation, image: Feature, seen: usize, groups: usize) -> Result<(), Misfit> {
+pub(super) fn check_channels(
+    to: &GraphTranslation,
+    image: Feature,
+    seen: usize,
+    groups: usize,
+) -> Result<(), NodeMisfit> {
     let channels = to.builder.shape(image.id).channels();
     match seen.checked_mul(groups) == Some(channels) {
         true => Ok(()),
-        false => {
-            Err(Misfit::Wrong(format!("reads {channels} channels, its filters see {seen} in each of {groups} groups")))
-        }
+        false => Err(NodeMisfit::Wrong(format!(
+            "reads {channels} channels, its filters see {seen} in each of {groups} groups"
+        ))),
     }
 }
 
 /// The convolution of a call on an image, and the batch normalisation that its exporter folded into it.
-pub(super) fn layer(to: &mut Translation, call: &Call, conv: Op, image: Feature) -> Outcome {
+pub(super) fn layer(to: &mut GraphTranslation, call: &NodeCall, conv: Op, image: Feature) -> CallResult {
     let node = to.add_like(&to.name(call), conv, &[image])?;
     to.store_filters(node.id, call.input(1), 0);
     let bias = to.has_bias(call).then(|| to.builder.shape(node.id).channels());
     let result = to.count_layer(node, call, bias)?;
-    single(restored(to, call, result, 0)?)
+    single(restore_batch_norm(to, call, result, 0)?)
 }
 
 /// The input image of a window, and additional padding. If a padding node comes before the window and pads with the window's own
 /// number, they are that node's input and padding.
-pub(super) fn unpadded(to: &Translation, call: &Call, number: f64) -> Result<(Feature, [usize; 4]), Misfit> {
+pub(super) fn without_padding_node(
+    to: &GraphTranslation,
+    call: &NodeCall,
+    number: f64,
+) -> Result<(Feature, [usize; 4]), NodeMisfit> {
     let image = to.image(call)?;
     Ok(match to.pending.get(&image.id) {
-        Some(Pending::Padded(padding)) if padding.pads_with(number) => (padding.source, padding.sides),
+        Some(PendingPattern::Padded(padding)) if padding.pads_with(number) => (padding.source, padding.sides),
         _ => (image, [0; 4]),
     })
 }
 
 /// Reads the window's kernel, stride, padding and dilation; `padded` is added to its padding.
-pub(super) fn window(call: &Call, image: [usize; 2], kernel: [usize; 2], padded: [usize; 4]) -> Result<Window, Misfit> {
+pub(super) fn window(
+    call: &NodeCall,
+    image: [usize; 2],
+    kernel: [usize; 2],
+    padded: [usize; 4],
+) -> Result<Window, NodeMisfit> {
     let stride = pair(call, "strides")?;
     let dilation = pair(call, "dilations")?;
     let ceil = call.flag("ceil_mode");
@@ -73,7 +87,7 @@ pub(super) fn window(call: &Call, image: [usize; 2], kernel: [usize; 2], padded:
         _ => match call.ints("pads") {
             None => [0; 4],
             Some(&[top, left, bottom, right]) => [size(top)?, size(left)?, size(bottom)?, size(right)?],
-            Some(pads) => return Err(Misfit::Wrong(format!("has {} pads for an image", pads.len()))),
+            Some(pads) => return Err(NodeMisfit::Wrong(format!("has {} pads for an image", pads.len()))),
         },
     };
     for (own, outer) in window.padding.iter_mut().zip(padded) {
@@ -96,24 +110,24 @@ fn same_padding(window: &Window, image: [usize; 2], upper: bool) -> [usize; 4] {
     padding
 }
 
-fn pair(call: &Call, attribute: &str) -> Result<[usize; 2], Misfit> {
+fn pair(call: &NodeCall, attribute: &str) -> Result<[usize; 2], NodeMisfit> {
     match call.ints(attribute) {
         None | Some([]) => Ok([1, 1]),
         Some(&[height, width]) => Ok([size(height)?, size(width)?]),
-        Some(values) => Err(Misfit::Wrong(format!("has {} {attribute} for an image", values.len()))),
+        Some(values) => Err(NodeMisfit::Wrong(format!("has {} {attribute} for an image", values.len()))),
     }
 }
 
 /// A size attribute; no real one has more than 31 bits.
-pub(super) fn size(value: i64) -> Result<usize, Misfit> {
+pub(super) fn size(value: i64) -> Result<usize, NodeMisfit> {
     usize::try_from(value)
         .ok()
         .filter(|&value| value < 1 << 31)
-        .ok_or_else(|| Misfit::Wrong(format!("has an attribute of {value}")))
+        .ok_or_else(|| NodeMisfit::Wrong(format!("has an attribute of {value}")))
 }
 
 /// A transposed convolution, whose filters are stored by input, then by output channels of a group.
-pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn transposed(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     if call.input(1).fixed_dims().is_some_and(|dims| dims.len() == 3) {
         return sequence::transposed(to, call);
     }
@@ -126,24 +140,29 @@ pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
     let extra = match call.ints("output_padding") {
         None | Some([]) => [0, 0],
         Some(&[bottom, right]) => [size(bottom)?, size(right)?],
-        Some(_) => return Err(Misfit::Wrong("has an output_padding that is none of an image".into())),
+        Some(_) => return Err(NodeMisfit::Wrong("has an output_padding that is none of an image".into())),
     };
     let conv = Conv { out_channels: of_group.saturating_mul(groups), window, groups, bias: to.has_bias(call) };
     transposed_layer(to, call, ConvTranspose { conv, extra }, image)
 }
 
 /// PyTorch never writes the form that gives sizes instead of paddings.
-pub(super) fn check_gives_paddings(call: &Call) -> Result<(), Misfit> {
+pub(super) fn check_gives_paddings(call: &NodeCall) -> Result<(), NodeMisfit> {
     match call.ints("output_shape").is_some() || call.text("auto_pad").starts_with("SAME") {
-        true => Err(Misfit::Unsupported),
+        true => Err(NodeMisfit::Unsupported),
         false => Ok(()),
     }
 }
 
-pub(super) fn transposed_layer(to: &mut Translation, call: &Call, layer: ConvTranspose, image: Feature) -> Outcome {
+pub(super) fn transposed_layer(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    layer: ConvTranspose,
+    image: Feature,
+) -> CallResult {
     let outputs = layer.conv.bias.then_some(layer.conv.out_channels);
     let node = to.add_like(&to.name(call), Op::ConvTranspose(layer), &[image])?;
     to.store_filters(node.id, call.input(1), 1);
     let result = to.count_layer(node, call, outputs)?;
-    single(restored(to, call, result, 0)?)
+    single(restore_batch_norm(to, call, result, 0)?)
 }

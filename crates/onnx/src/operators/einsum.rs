@@ -2,16 +2,16 @@
 //! of aten/src/ATen/native/Linear.cpp).
 
 use crate::batch::shape;
-use crate::call::{Call, Misfit, Outcome};
+use crate::call::{CallResult, NodeCall, NodeMisfit};
 use crate::number::product;
-use crate::translate::{Translation, own_name, single};
-use crate::value::{Feature, Value, Weight};
-use perf4sight_network::{Binary, Op, Runs, Shape};
+use crate::translate::{GraphTranslation, own_name, single};
+use crate::value::{Feature, Value, WeightTensor};
+use perf4sight_network::{BinaryFunction, Op, PytorchRun, Shape};
 use std::collections::BTreeSet;
 
 /// A tensor, with a size and a letter for every axis of its sample.
-struct Operand<'c> {
-    source: Source<'c>,
+struct EinsumOperand<'c> {
+    source: OperandSource<'c>,
     dims: Vec<usize>,
     letters: Vec<char>,
 }
@@ -19,55 +19,58 @@ struct Operand<'c> {
 /// The origin of an operand. A weight is laid out once for all samples, so it is taken in the layout of the product; a
 /// transposition as an operation would count once for each sample.
 #[derive(Clone, Copy)]
-enum Source<'c> {
+enum OperandSource<'c> {
     Feature(Feature),
-    Weight(&'c Weight),
+    Weight(&'c WeightTensor),
 }
 
 /// The letters of a product: of its batch axes, of its rows and columns, and of the axes it sums over.
-struct Roles {
+struct LetterRoles {
     stack: Vec<char>,
     rows: Vec<char>,
     columns: Vec<char>,
     inner: Vec<char>,
 }
 
-impl Operand<'_> {
+impl EinsumOperand<'_> {
     /// How PyTorch multiplies by a weight that the product reads with its axes in this order; none if it is no weight.
-    fn runs(&self, order: &[char]) -> Option<Runs> {
-        matches!(self.source, Source::Weight(_)).then_some(Runs::SamplesAsRows { turned: self.letters != order })
+    fn runs(&self, order: &[char]) -> Option<PytorchRun> {
+        matches!(self.source, OperandSource::Weight(_))
+            .then_some(PytorchRun::SamplesAsRows { turned: self.letters != order })
     }
 }
 
-pub(super) fn einsum(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn einsum(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let equation: String = call.text("equation").chars().filter(|letter| !letter.is_whitespace()).collect();
-    let (terms, result) = equation.split_once("->").ok_or(Misfit::Unsupported)?;
+    let (terms, result) = equation.split_once("->").ok_or(NodeMisfit::Unsupported)?;
     let terms: Vec<Vec<char>> = terms.split(',').map(|term| term.chars().collect()).collect();
     if terms.len() < 2 {
-        return Err(Misfit::Unsupported);
+        return Err(NodeMisfit::Unsupported);
     }
     let (batch, alone) = batch_letter(to, call, &terms)?;
     let result: Vec<char> = result.chars().collect();
-    let place = result.iter().position(|&letter| letter == batch).ok_or(Misfit::Unsupported)?;
+    let place = result.iter().position(|&letter| letter == batch).ok_or(NodeMisfit::Unsupported)?;
     // If the batch shares its axis with rows, that axis is one of the sample too.
     let dropped = alone.then_some(batch);
     let operands = terms.iter().enumerate().map(|(place, term)| operand(to, call, place, term, dropped));
-    let operands: Vec<Operand> = operands.collect::<Result<_, _>>()?;
+    let operands: Vec<EinsumOperand> = operands.collect::<Result<_, _>>()?;
     let wanted: Vec<char> = result.iter().copied().filter(|&letter| Some(letter) != dropped).collect();
-    let Some(Operand { source: Source::Feature(result), .. }) = contracted(to, call, operands, &wanted)? else {
-        return Err(Misfit::Unsupported);
+    let Some(EinsumOperand { source: OperandSource::Feature(result), .. }) =
+        contract_operands(to, call, operands, &wanted)?
+    else {
+        return Err(NodeMisfit::Unsupported);
     };
-    let held = call.features().find_map(|feature| feature.batch).map(|batch| batch.at(place));
+    let held = call.features().find_map(|feature| feature.batch).map(|batch| batch.moved_to(place));
     single(Feature { batch: held, ..result })
 }
 
 /// The operands multiplied from the left: what later ones or the result do not have is summed over as soon as it can be. The axes of the result come first.
-fn contracted<'c>(
-    to: &mut Translation,
-    call: &Call,
-    operands: Vec<Operand<'c>>,
+fn contract_operands<'c>(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    operands: Vec<EinsumOperand<'c>>,
     result: &[char],
-) -> Result<Option<Operand<'c>>, Misfit> {
+) -> Result<Option<EinsumOperand<'c>>, NodeMisfit> {
     let letters: Vec<Vec<char>> = operands.iter().map(|operand| operand.letters.clone()).collect();
     let mut operands = operands.into_iter().enumerate();
     let Some((_, mut product)) = operands.next() else { return Ok(None) };
@@ -76,61 +79,61 @@ fn contracted<'c>(
         let is_had = |letter: &char| product.letters.contains(letter) || other.letters.contains(letter);
         let summed = later.iter().copied().filter(|letter| !result.contains(letter));
         let wanted: Vec<char> = result.iter().copied().chain(summed).filter(is_had).collect();
-        product = multiplied(to, call, [product, other], &wanted)?;
+        product = multiply_operands(to, call, [product, other], &wanted)?;
     }
     Ok(Some(product))
 }
 
 /// The letter of the batch, the same in all operands that have one, and whether it is the batch alone.
-fn batch_letter(to: &Translation, call: &Call, terms: &[Vec<char>]) -> Result<(char, bool), Misfit> {
+fn batch_letter(to: &GraphTranslation, call: &NodeCall, terms: &[Vec<char>]) -> Result<(char, bool), NodeMisfit> {
     let mut letters = Vec::new();
     for (place, term) in terms.iter().enumerate() {
         if let Value::Feature(Feature { id, batch: Some(batch), .. }) = call.input(place) {
-            if term.len() != to.builder.shape(*id).rank() + usize::from(batch.alone()) {
-                return Err(Misfit::Unsupported);
+            if term.len() != to.builder.shape(*id).rank() + usize::from(batch.is_alone()) {
+                return Err(NodeMisfit::Unsupported);
             }
-            letters.push((term[batch.axis], batch.alone()));
+            letters.push((term[batch.axis], batch.is_alone()));
         }
     }
     letters.dedup();
     match letters.as_slice() {
         &[(letter, alone)] if letter.is_alphabetic() => Ok((letter, alone)),
-        _ => Err(Misfit::Unsupported),
+        _ => Err(NodeMisfit::Unsupported),
     }
 }
 
 fn operand<'c>(
-    to: &Translation,
-    call: &'c Call,
+    to: &GraphTranslation,
+    call: &'c NodeCall,
     place: usize,
     term: &[char],
     dropped: Option<char>,
-) -> Result<Operand<'c>, Misfit> {
+) -> Result<EinsumOperand<'c>, NodeMisfit> {
     let letters: Vec<char> = term.iter().copied().filter(|&letter| Some(letter) != dropped).collect();
     let (source, dims) = match call.input(place) {
-        Value::Feature(feature) => (Source::Feature(*feature), to.builder.shape(feature.id).dims().to_vec()),
+        Value::Feature(feature) => (OperandSource::Feature(*feature), to.builder.shape(feature.id).dims().to_vec()),
         Value::Weight(weight) if letters.len() == term.len() => {
-            (Source::Weight(weight), shape(&weight.dims)?.dims().to_vec())
+            (OperandSource::Weight(weight), shape(&weight.dims)?.dims().to_vec())
         }
-        _ => return Err(Misfit::Unsupported),
+        _ => return Err(NodeMisfit::Unsupported),
     };
     let mut once = letters.clone();
     once.sort_unstable();
     once.dedup();
     let fits = dims.len() == letters.len() && once.len() == letters.len();
-    if fits { Ok(Operand { source, dims, letters }) } else { Err(Misfit::Unsupported) }
+    if fits { Ok(EinsumOperand { source, dims, letters }) } else { Err(NodeMisfit::Unsupported) }
 }
 
-fn roles(a: &[char], b: &[char], wanted: &[char]) -> Result<Roles, Misfit> {
+fn roles(a: &[char], b: &[char], wanted: &[char]) -> Result<LetterRoles, NodeMisfit> {
     let of = |letters: &[char], other: bool, result: bool, others: &[char]| -> Vec<char> {
         let is = |letter: &&char| others.contains(letter) == other && wanted.contains(letter) == result;
         letters.iter().filter(is).copied().collect()
     };
     // A letter of one operand only that the result lacks would be a separate sum.
     if !of(a, false, false, b).is_empty() || !of(b, false, false, a).is_empty() {
-        return Err(Misfit::Unsupported);
+        return Err(NodeMisfit::Unsupported);
     }
-    Ok(Roles {
+    Ok(LetterRoles {
         stack: of(a, true, true, b),
         rows: of(a, false, true, b),
         columns: of(b, false, true, a),
@@ -139,30 +142,30 @@ fn roles(a: &[char], b: &[char], wanted: &[char]) -> Result<Roles, Misfit> {
 }
 
 /// Whether the second operand comes first in a product, where the result has all of its axes before those of the first (`swap_lo_ro`).
-fn swaps(a: &Operand, b: &Operand, wanted: &[char]) -> Result<bool, Misfit> {
-    let Roles { rows, columns, .. } = roles(&a.letters, &b.letters, wanted)?;
+fn is_swapped(a: &EinsumOperand, b: &EinsumOperand, wanted: &[char]) -> Result<bool, NodeMisfit> {
+    let LetterRoles { rows, columns, .. } = roles(&a.letters, &b.letters, wanted)?;
     let place = |letter: &char| wanted.iter().position(|other| other == letter);
     let (last, first) = (columns.iter().filter_map(place).max(), rows.iter().filter_map(place).min());
-    let are_samples = [a.source, b.source].iter().all(|source| matches!(source, Source::Feature(_)));
+    let are_samples = [a.source, b.source].iter().all(|source| matches!(source, OperandSource::Feature(_)));
     Ok(are_samples && last.zip(first).is_some_and(|(last, first)| last < first))
 }
 
 /// Two operands multiplied, with the axes `wanted` in this order.
-fn multiplied<'c>(
-    to: &mut Translation,
-    call: &Call,
-    [a, b]: [Operand<'c>; 2],
+fn multiply_operands<'c>(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    [a, b]: [EinsumOperand<'c>; 2],
     wanted: &[char],
-) -> Result<Operand<'c>, Misfit> {
+) -> Result<EinsumOperand<'c>, NodeMisfit> {
     // Once for all samples, not for each of them.
-    if [a.source, b.source].iter().all(|source| matches!(source, Source::Weight(_))) {
-        return Err(Misfit::Unsupported);
+    if [a.source, b.source].iter().all(|source| matches!(source, OperandSource::Weight(_))) {
+        return Err(NodeMisfit::Unsupported);
     }
-    let [a, b] = if swaps(&a, &b, wanted)? { [b, a] } else { [a, b] };
-    let Roles { stack, rows, columns, inner } = roles(&a.letters, &b.letters, wanted)?;
+    let [a, b] = if is_swapped(&a, &b, wanted)? { [b, a] } else { [a, b] };
+    let LetterRoles { stack, rows, columns, inner } = roles(&a.letters, &b.letters, wanted)?;
     let sizes = |letters: &[char]| -> Vec<usize> {
         let size = |letter: &char| {
-            let of = |operand: &Operand| {
+            let of = |operand: &EinsumOperand| {
                 let axis = operand.letters.iter().position(|other| other == letter)?;
                 Some(operand.dims[axis])
             };
@@ -173,8 +176,8 @@ fn multiplied<'c>(
     let dims = sizes(wanted);
     if inner.is_empty() {
         let [left, right] = [beside(to, call, &a, wanted)?, beside(to, call, &b, wanted)?];
-        let node = to.add_like(own_name(call), Op::Binary(Binary::Mul), &[left, right])?;
-        return Ok(Operand { source: Source::Feature(node), dims, letters: wanted.to_vec() });
+        let node = to.add_like(own_name(call), Op::Binary(BinaryFunction::Mul), &[left, right])?;
+        return Ok(EinsumOperand { source: OperandSource::Feature(node), dims, letters: wanted.to_vec() });
     }
     let whole = |letters: &[char]| sizes(letters).iter().product::<usize>();
     let outer = sizes(&stack);
@@ -187,13 +190,18 @@ fn multiplied<'c>(
     let right = matrices(to, call, &b, &right, [outer.as_slice(), &[depth, width]].concat())?;
     let node = to.add_like(own_name(call), Op::MatMul, &[left, right])?;
     runs.into_iter().for_each(|runs| to.builder.set_runs(node.id, runs));
-    let node = shaped(to, call, node, [outer, free].concat())?;
-    let node = turned(to, call, node, &[stack.as_slice(), &rows, &columns].concat(), wanted)?;
-    Ok(Operand { source: Source::Feature(node), dims, letters: wanted.to_vec() })
+    let node = reshape_to(to, call, node, [outer, free].concat())?;
+    let node = transpose_to(to, call, node, &[stack.as_slice(), &rows, &columns].concat(), wanted)?;
+    Ok(EinsumOperand { source: OperandSource::Feature(node), dims, letters: wanted.to_vec() })
 }
 
 /// An operand with its axes in this order, and axes of length 1 for those that it lacks: without an axis to sum over PyTorch multiplies element by element.
-fn beside(to: &mut Translation, call: &Call, operand: &Operand, wanted: &[char]) -> Result<Feature, Misfit> {
+fn beside(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    operand: &EinsumOperand,
+    wanted: &[char],
+) -> Result<Feature, NodeMisfit> {
     let place = |letter: &char| operand.letters.iter().position(|own| own == letter);
     let order: Vec<char> = wanted.iter().copied().filter(|letter| place(letter).is_some()).collect();
     let dims = wanted.iter().map(|letter| place(letter).map_or(1, |axis| operand.dims[axis])).collect();
@@ -202,39 +210,50 @@ fn beside(to: &mut Translation, call: &Call, operand: &Operand, wanted: &[char])
 
 /// An operand with its axes in this order and its matrices in the last two.
 fn matrices(
-    to: &mut Translation,
-    call: &Call,
-    operand: &Operand,
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    operand: &EinsumOperand,
     order: &[char],
     dims: Vec<usize>,
-) -> Result<Feature, Misfit> {
+) -> Result<Feature, NodeMisfit> {
     match operand.source {
-        Source::Feature(feature) => {
-            let node = turned(to, call, feature, &operand.letters, order)?;
-            shaped(to, call, node, dims)
+        OperandSource::Feature(feature) => {
+            let node = transpose_to(to, call, feature, &operand.letters, order)?;
+            reshape_to(to, call, node, dims)
         }
-        Source::Weight(weight) => {
+        OperandSource::Weight(weight) => {
             if product(&weight.dims) != product(&dims) {
-                return Err(Misfit::Unsupported);
+                return Err(NodeMisfit::Unsupported);
             }
-            Ok(Feature { id: to.leaf(call, weight, Shape::new(dims))?, batch: None, guessed: false })
+            Ok(Feature { id: to.parameter_node(call, weight, Shape::new(dims))?, batch: None, guessed: false })
         }
     }
 }
 
-fn turned(to: &mut Translation, call: &Call, node: Feature, from: &[char], into: &[char]) -> Result<Feature, Misfit> {
+fn transpose_to(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    node: Feature,
+    from: &[char],
+    into: &[char],
+) -> Result<Feature, NodeMisfit> {
     let order = into.iter().map(|letter| from.iter().position(|other| other == letter));
     let order: Vec<usize> = order
         .collect::<Option<_>>()
         .filter(|order: &Vec<usize>| order.len() == from.len())
-        .ok_or(Misfit::Unsupported)?;
+        .ok_or(NodeMisfit::Unsupported)?;
     if order.is_sorted() {
         return Ok(node);
     }
     to.add_like(&format!("{}_turned", own_name(call)), Op::Transpose { order }, &[node])
 }
 
-fn shaped(to: &mut Translation, call: &Call, node: Feature, dims: Vec<usize>) -> Result<Feature, Misfit> {
+fn reshape_to(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    node: Feature,
+    dims: Vec<usize>,
+) -> Result<Feature, NodeMisfit> {
     let shape = Shape::new(dims);
     if *to.builder.shape(node.id) == shape {
         return Ok(node);
@@ -245,7 +264,7 @@ fn shaped(to: &mut Translation, call: &Call, node: Feature, dims: Vec<usize>) ->
 #[cfg(test)]
 mod tests {
     use crate::tests::{Draft, Is, Named, text};
-    use perf4sight_network::Runs;
+    use perf4sight_network::PytorchRun;
 
     /// The profiler of PyTorch 2.15 shows a product element by element and one `bmm` for the first, two of them for the second: operands are multiplied from the left.
     #[test]
@@ -298,9 +317,9 @@ mod tests {
             let draft = Draft::opset(17).input("x", dims).weight("w", [4, 6, 8]);
             let network =
                 draft.node("Einsum", &["x", "w"], "y", vec![text("equation", equation)]).output("y").load().network;
-            let runs: Vec<Runs> =
-                network.nodes().iter().map(|node| node.runs).filter(|runs| *runs != Runs::AsWritten).collect();
-            assert_eq!(runs, [Runs::SamplesAsRows { turned }], "{equation}");
+            let runs: Vec<PytorchRun> =
+                network.nodes().iter().map(|node| node.runs).filter(|runs| *runs != PytorchRun::AsWritten).collect();
+            assert_eq!(runs, [PytorchRun::SamplesAsRows { turned }], "{equation}");
             assert_eq!(network.macs(), macs, "{equation}");
         }
     }

@@ -1,21 +1,21 @@
 //! Element-wise operations: activations as one operator or several, arithmetic, dropout.
 
 use super::normalisation;
-use crate::align::aligned;
-use crate::call::{Call, Misfit, Outcome};
+use crate::align::align_inputs;
+use crate::call::{CallResult, NodeCall, NodeMisfit};
 use crate::curves;
-use crate::curves::{Curve, is_spelled_out, recognised};
+use crate::curves::{NodeCurve, is_spelled_out, recognise_activation};
 use crate::fold;
 use crate::notes::{self, reads_parameter};
-use crate::number::{Number, product};
+use crate::number::{BatchNumber, product};
 use crate::operator_names;
 use crate::schema::tensor_proto::DataType;
-use crate::tensor::{Constant, is_float};
-use crate::translate::{Translation, own_name, single};
-use crate::value::{Feature, Random, Value, elements};
-use perf4sight_network::{Activation, Binary, Element, Keeping, Linear, Op};
+use crate::tensor::{KnownTensor, is_float};
+use crate::translate::{GraphTranslation, own_name, single};
+use crate::value::{Feature, RandomTensor, Value, elements};
+use perf4sight_network::{Activation, BinaryFunction, ElementKind, KeptReading, Linear, Op};
 
-pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn translate(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     match call.node.op_type() {
         "Clip" => clip(to, call),
         "Where" => choice(to, call),
@@ -29,15 +29,15 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
 }
 
 /// Not a number (NaN) is what does not equal itself.
-fn no_number(to: &mut Translation, call: &Call) -> Outcome {
+fn no_number(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
     let name = own_name(call);
-    let equal = to.add_like(&format!("{name}_equal"), Op::Binary(Binary::Equal), &[input, input])?;
+    let equal = to.add_like(&format!("{name}_equal"), Op::Binary(BinaryFunction::Equal), &[input, input])?;
     single(to.add_like(name, Op::Activation(Activation::Not), &[equal])?)
 }
 
-fn choice(to: &mut Translation, call: &Call) -> Outcome {
-    let inputs = aligned(to, call)?;
+fn choice(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
+    let inputs = align_inputs(to, call)?;
     let held = inputs.iter().find(|input| input.batch.is_some()).copied().unwrap_or(inputs[0]);
     // The default exporter so writes softplus, which is x itself where x is large.
     let is_noted = notes::operation(call.node).contains("softplus");
@@ -58,7 +58,7 @@ fn choice(to: &mut Translation, call: &Call) -> Outcome {
     }
 }
 
-fn activate(to: &mut Translation, call: &Call, activation: Activation) -> Outcome {
+fn activate(to: &mut GraphTranslation, call: &NodeCall, activation: Activation) -> CallResult {
     let input = call.feature(0)?;
     if activation == Activation::Log {
         to.join_sigmoid(call, input.id);
@@ -72,7 +72,7 @@ fn activate(to: &mut Translation, call: &Call, activation: Activation) -> Outcom
     }
 }
 
-fn clip(to: &mut Translation, call: &Call) -> Outcome {
+fn clip(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
     let low = call.number("min", 1).unwrap_or(f64::NEG_INFINITY);
     let high = call.number("max", 2).unwrap_or(f64::INFINITY);
@@ -92,11 +92,11 @@ fn clip(to: &mut Translation, call: &Call) -> Outcome {
 }
 
 /// A function of one feature and numbers, which may be a part of an activation.
-fn function(to: &mut Translation, call: &Call) -> Outcome {
+fn function(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let operator = call.node.op_type();
     let curve = match (call.input(0), call.input(1)) {
         (Value::Feature(x), Value::Absent) => {
-            let function = fold::unary(operator).ok_or(Misfit::Unsupported)?;
+            let function = fold::unary(operator).ok_or(NodeMisfit::Unsupported)?;
             to.curves.map(x.id, function)
         }
         (Value::Feature(x), Value::Constant(number)) => {
@@ -107,37 +107,43 @@ fn function(to: &mut Translation, call: &Call) -> Outcome {
             let (function, number) = numbers(operator, number)?;
             to.curves.map(x.id, |x| function(number, x))
         }
-        _ => return Err(Misfit::Unsupported),
+        _ => return Err(NodeMisfit::Unsupported),
     };
-    let input = call.features().next().ok_or(Misfit::Unsupported)?;
+    let input = call.features().next().ok_or(NodeMisfit::Unsupported)?;
     recognise_or(to, call, &[input], curve, unknown(to, call, input))
 }
 
-fn numbers(operator: &str, constant: &Constant) -> Result<(impl Fn(f64, f64) -> f64, f64), Misfit> {
-    let function = of_two(operator).ok_or(Misfit::Unsupported)?;
-    Ok((function, constant.uniform().ok_or(Misfit::Unsupported)?))
+fn numbers(operator: &str, constant: &KnownTensor) -> Result<(impl Fn(f64, f64) -> f64, f64), NodeMisfit> {
+    let function = of_two(operator).ok_or(NodeMisfit::Unsupported)?;
+    Ok((function, constant.uniform().ok_or(NodeMisfit::Unsupported)?))
 }
 
 fn of_two(operator: &str) -> Option<impl Fn(f64, f64) -> f64> {
     let function = fold::binary(operator)?;
-    Some(move |a: f64, b: f64| function(a.into(), b.into()).known().unwrap_or(f64::NAN))
+    Some(move |a: f64, b: f64| function(a.into(), b.into()).fixed_value().unwrap_or(f64::NAN))
 }
 
-fn unknown(to: &Translation, call: &Call, input: Feature) -> Op {
-    super::unknown::unweighted(to, call, to.builder.shape(input.id).clone())
+fn unknown(to: &GraphTranslation, call: &NodeCall, input: Feature) -> Op {
+    super::unknown::unweighted_op(to, call, to.builder.shape(input.id).clone())
 }
 
-fn recognise_or(to: &mut Translation, call: &Call, inputs: &[Feature], curves: Vec<Curve>, op: Op) -> Outcome {
+fn recognise_or(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    inputs: &[Feature],
+    curves: Vec<NodeCurve>,
+    op: Op,
+) -> CallResult {
     let spelled = |activation| !to.ours && is_spelled_out(activation, notes::operation(call.node));
     // A step that is an operator of its own, such as ONNX's Softplus, is not spelled out.
     let is_own = |activation| op == Op::Activation(activation);
-    let found = recognised(&curves).filter(|(activation, _)| is_own(*activation) || !spelled(*activation));
+    let found = recognise_activation(&curves).filter(|(activation, _)| is_own(*activation) || !spelled(*activation));
     // An exporter writes these steps for one operator, and so does a program that computes them itself.
     let is_one_step = |root| matches!(inputs, [only] if only.id == root);
     let unnoted = |(activation, root)| {
         !to.ours && !is_own(activation) && !is_one_step(root) && notes::operation(call.node).is_empty()
     };
-    let found = found.filter(|found| !unnoted(*found) || to.keeping != Keeping::Most);
+    let found = found.filter(|found| !unnoted(*found) || to.keeping != KeptReading::Most);
     let node = match found {
         Some((activation, root)) => {
             if unnoted((activation, root)) {
@@ -152,7 +158,7 @@ fn recognise_or(to: &mut Translation, call: &Call, inputs: &[Feature], curves: V
     single(node)
 }
 
-fn arithmetic(to: &mut Translation, call: &Call, binary: Binary) -> Outcome {
+fn arithmetic(to: &mut GraphTranslation, call: &NodeCall, binary: BinaryFunction) -> CallResult {
     match call.inputs.as_slice() {
         [Value::Feature(x)] => single(*x),
         [Value::Feature(x), other] | [other, Value::Feature(x)]
@@ -164,11 +170,11 @@ fn arithmetic(to: &mut Translation, call: &Call, binary: Binary) -> Outcome {
             with_fixed(to, call, binary, *x, other)
         }
         [_, _] => {
-            let inputs = aligned(to, call)?;
-            between(to, call, binary, [inputs[0], inputs[1]])
+            let inputs = align_inputs(to, call)?;
+            binary_of_features(to, call, binary, [inputs[0], inputs[1]])
         }
         _ => {
-            let inputs = aligned(to, call)?;
+            let inputs = align_inputs(to, call)?;
             let mut sum = inputs[0];
             for &next in &inputs[1..] {
                 sum = to.add_like(own_name(call), Op::Binary(binary), &[sum, next])?;
@@ -180,15 +186,15 @@ fn arithmetic(to: &mut Translation, call: &Call, binary: Binary) -> Outcome {
 
 /// Whether an operand is a parameter. If an exporter folded a parameter with later operations, its note on the node names the
 /// parameter.
-fn is_trained(call: &Call, value: &Value) -> bool {
+fn is_trained(call: &NodeCall, value: &Value) -> bool {
     matches!(value, Value::Weight(weight) if !weight.is_made_up() || reads_parameter(call.node))
 }
 
 /// Whether a graph input is a mean or deviation that the network's own input is normalised by: PyTorch keeps these as buffers.
-fn scales_input(to: &Translation, call: &Call, read: Feature, value: &Value) -> bool {
+fn scales_input(to: &GraphTranslation, call: &NodeCall, read: Feature, value: &Value) -> bool {
     let Value::Weight(weight) = value else { return false };
     let steps = std::iter::successors(Some(to.builder.node(read.id)), |node| {
-        let lessened = node.op == Op::Binary(Binary::Sub) && node.inputs.len() == 1;
+        let lessened = node.op == Op::Binary(BinaryFunction::Sub) && node.inputs.len() == 1;
         lessened.then(|| to.builder.node(node.inputs[0]))
     });
     let is_first = matches!(call.input(0), Value::Feature(_));
@@ -196,7 +202,12 @@ fn scales_input(to: &Translation, call: &Call, read: Feature, value: &Value) -> 
     matches!(call.node.op_type(), "Sub" | "Div") && is_first && is_raw && !to.exporter.is_parameter(&weight.tensor)
 }
 
-fn between(to: &mut Translation, call: &Call, binary: Binary, inputs: [Feature; 2]) -> Outcome {
+fn binary_of_features(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    binary: BinaryFunction,
+    inputs: [Feature; 2],
+) -> CallResult {
     let [a, b] = inputs;
     let curves = match of_two(call.node.op_type()) {
         Some(function) if a.batch == b.batch => to.curves.zip(a.id, b.id, function),
@@ -207,25 +218,25 @@ fn between(to: &mut Translation, call: &Call, binary: Binary, inputs: [Feature; 
 }
 
 /// Arithmetic with a trainable tensor: a layer's bias, the scale or shift of a normalisation, otherwise a separate parameter.
-fn with_weight(to: &mut Translation, call: &Call, binary: Binary, input: Feature) -> Outcome {
-    if binary == Binary::Add && is_bias(to, call, input) {
+fn with_weight(to: &mut GraphTranslation, call: &NodeCall, binary: BinaryFunction, input: Feature) -> CallResult {
+    if binary == BinaryFunction::Add && is_bias(to, call, input) {
         to.set_bias(input.id, call);
         return single(input);
     }
-    if normalisation::joined(to, call, input, binary) {
+    if normalisation::join_scale_or_shift(to, call, input, binary) {
         return single(input);
     }
-    if let Some(normalised) = normalisation::shifted(to, call, input, binary)? {
+    if let Some(normalised) = normalisation::end_layer_norm(to, call, input, binary)? {
         return single(normalised);
     }
-    let inputs = aligned(to, call)?;
+    let inputs = align_inputs(to, call)?;
     let node = to.add_like(own_name(call), Op::Binary(binary), &inputs)?;
-    normalisation::scaled(to, input, node, binary);
+    normalisation::record_scale(to, input, node, binary);
     single(node)
 }
 
 /// Whether a vector is added to a fully connected layer that no other node reads.
-fn is_bias(to: &Translation, call: &Call, input: Feature) -> bool {
+fn is_bias(to: &GraphTranslation, call: &NodeCall, input: Feature) -> bool {
     let Op::Linear(Linear { bias: false, out_features }) = to.builder.node(input.id).op else { return false };
     let only_here = |name: &String| to.values.is_read_once(name);
     let vector =
@@ -238,8 +249,14 @@ fn is_bias(to: &Translation, call: &Call, input: Feature) -> bool {
         && position.and_then(|position| call.node.input.get(position)).is_some_and(only_here)
 }
 
-fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature, other: &Value) -> Outcome {
-    if let (&Value::Random(Random { keep, drawn }), Binary::Mul) = (other, binary) {
+fn with_fixed(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    binary: BinaryFunction,
+    input: Feature,
+    other: &Value,
+) -> CallResult {
+    if let (&Value::Random(RandomTensor { keep, drawn }), BinaryFunction::Mul) = (other, binary) {
         let rate = keep.map_or(0.5, |keep| 1.0 - keep) as f32;
         // Stochastic depth draws for whole samples, `nn.Dropout2d` for whole channels.
         let is_of_parts = drawn.is_some_and(|drawn| drawn < product(&to.dims(input)));
@@ -256,13 +273,13 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
         };
         return recognise_or(to, call, &[input], curves, Op::Binary(binary));
     }
-    if binary == Binary::Add && is_bias(to, call, input) {
+    if binary == BinaryFunction::Add && is_bias(to, call, input) {
         to.set_bias(input.id, call);
         return single(input);
     }
     if !fits {
         // It broadcasts a computed tensor, as a causal mask does with a mask of valid tokens.
-        let inputs = aligned(to, call)?;
+        let inputs = align_inputs(to, call)?;
         let batch = input.batch;
         let node = to.add_like(own_name(call), Op::Binary(binary), &inputs)?;
         return single(Feature { batch, ..node });
@@ -272,7 +289,7 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
 }
 
 /// Whether a tensor of the file broadcasts no axis of a tensor with these dimensions.
-fn fits_beside(dims: &[Number], other: &Value) -> bool {
+fn fits_beside(dims: &[BatchNumber], other: &Value) -> bool {
     other.fixed_dims().is_none_or(|fixed| {
         fixed.len() <= dims.len() && fixed.iter().rev().zip(dims.iter().rev()).all(|(&f, &d)| f == 1 || f == d)
     })
@@ -280,20 +297,20 @@ fn fits_beside(dims: &[Number], other: &Value) -> bool {
 
 /// Integers and truths become numbers, and numbers integers, by a copy. Truths computed by operations count as numbers, and a
 /// cast of numbers to another width does nothing.
-pub(super) fn cast(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn cast(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
     let kind = call.int("to").and_then(|kind| DataType::try_from(kind as i32).ok()).unwrap_or(DataType::Float);
     let wanted = match kind {
-        DataType::Bool => Element::Truth,
-        kind if is_float(kind) => Element::Number,
-        _ => Element::Integer,
+        DataType::Bool => ElementKind::Truth,
+        kind if is_float(kind) => ElementKind::Number,
+        _ => ElementKind::Integer,
     };
     let is = to.builder.node(input.id).element;
-    let same = is == wanted || is == Element::Number && wanted == Element::Truth;
+    let same = is == wanted || is == ElementKind::Number && wanted == ElementKind::Truth;
     if same { single(input) } else { single(to.add_like(own_name(call), Op::Cast(wanted), &[input])?) }
 }
 
-pub(super) fn dropout(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn dropout(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     // ONNX: the default ratio is one half.
     let rate = call.number("ratio", 1).unwrap_or(0.5) as f32;
     single(to.add_like(&to.name(call), Op::Dropout { rate }, &[call.feature(0)?])?)
@@ -301,14 +318,14 @@ pub(super) fn dropout(to: &mut Translation, call: &Call) -> Outcome {
 
 /// Random numbers in the shape of an input. A comparison with them makes a dropout, of whole samples or channels if there is one number for
 /// each.
-pub(super) fn random(to: &Translation, call: &Call) -> Outcome {
+pub(super) fn random(to: &GraphTranslation, call: &NodeCall) -> CallResult {
     let keep = match call.node.op_type() {
-        "Bernoulli" => call.constant(0).and_then(Constant::uniform),
+        "Bernoulli" => call.constant(0).and_then(KnownTensor::uniform),
         _ => None,
     };
     let drawn = to.input_dims(call.input(0), to.samples).or_else(|| {
-        let declared = to.values.declared(call.node.output.first()?)?;
-        Some(declared.iter().map(|dim| dim.map_or(to.samples, Number::from)).collect())
+        let declared = to.values.declared_shape(call.node.output.first()?)?;
+        Some(declared.iter().map(|dim| dim.map_or(to.samples, BatchNumber::from)).collect())
     });
-    Ok(vec![Value::Random(Random { keep, drawn: drawn.map(|dims| product(&dims)) })])
+    Ok(vec![Value::Random(RandomTensor { keep, drawn: drawn.map(|dims| product(&dims)) })])
 }

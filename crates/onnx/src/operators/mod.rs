@@ -23,13 +23,13 @@ pub(super) mod unknown;
 mod volume;
 mod whole_attention;
 
-use super::call::{Call, Misfit, Outcome};
+use super::call::{CallResult, NodeCall, NodeMisfit};
 use super::operator_names;
-use super::translate::Translation;
+use super::translate::GraphTranslation;
 
-pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn dispatch(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     if !matches!(call.node.domain(), "" | "ai.onnx") {
-        return unknown::ours(to, call);
+        return unknown::own_operator(to, call);
     }
     if call.node.op_type() == "SequenceAt" {
         return movement::sequence_at(call);
@@ -47,7 +47,7 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
         "Resize" | "Upsample" => sizing::resize(to, call),
         "DepthToSpace" | "SpaceToDepth" => sizing::blocks(to, call),
         "Tile" => sizing::tile(to, call),
-        "MaxPool" | "AveragePool" => pooling::windowed(to, call),
+        "MaxPool" | "AveragePool" => pooling::window_of(to, call),
         "LpPool" => composite::power_pool(to, call),
         "LRN" => composite::local_response(to, call),
         "ArgMax" | "ArgMin" | "TopK" | "CumSum" | "Col2Im" | "GridSample" | "GatherND" => places::translate(to, call),
@@ -66,7 +66,7 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
         "Concat" => movement::concat(to, call),
         "Slice" => movement::slice(to, call),
         "ScatterND" => movement::scatter(to, call),
-        "Split" => movement::split(to, call),
+        "Split" => movement::split_axis(to, call),
         "SplitToSequence" => movement::split_to_sequence(to, call),
         "Gather" => movement::gather(to, call),
         "Transpose" => movement::transpose(to, call),
@@ -79,7 +79,7 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
         "Size" => shapes::size(to, call),
         "Cast" => elementwise::cast(to, call),
         "Identity" => contiguous::identity(to, call),
-        "CastLike" => call.inputs.first().cloned().map(|input| vec![input]).ok_or(Misfit::Unsupported),
+        "CastLike" => call.inputs.first().cloned().map(|input| vec![input]).ok_or(NodeMisfit::Unsupported),
         "Dropout" => elementwise::dropout(to, call),
         "RandomUniformLike" | "RandomNormalLike" | "Bernoulli" => elementwise::random(to, call),
         _ => elementwise::translate(to, call),

@@ -1,35 +1,35 @@
 //! Concatenating, cutting and reordering features.
 
 use super::contiguous;
-use crate::align::aligned;
-use crate::batch::{Batch, shape};
-use crate::call::{Call, Misfit, Outcome, axis as counted};
+use crate::align::align_inputs;
+use crate::batch::{BatchAxis, shape};
+use crate::call::{CallResult, NodeCall, NodeMisfit, axis as counted};
 use crate::notes;
-use crate::number::{Number, product, wholes};
+use crate::number::{BatchNumber, as_integers, product};
 use crate::rearrange;
-use crate::tensor::Constant;
-use crate::translate::{Translation, known, own_name, single};
+use crate::tensor::KnownTensor;
+use crate::translate::{GraphTranslation, constant_value, own_name, single};
 use crate::value::{Feature, Value};
-use perf4sight_network::{NodeId, Op, Pick, Runs, Shape};
+use perf4sight_network::{NodeId, Op, PickedElements, PytorchRun, Shape};
 
 /// `Tensor.unfold`, a view, which the default exporter writes as a lookup.
 const WINDOWS: &str = "torch.ops.aten.unfold.default";
 
-pub(super) fn concat(to: &mut Translation, call: &Call) -> Outcome {
-    let axis = call.int("axis").ok_or_else(|| Misfit::Wrong("has no axis".into()))?;
+pub(super) fn concat(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
+    let axis = call.int("axis").ok_or_else(|| NodeMisfit::Wrong("has no axis".into()))?;
     // Empty operands, such as the class token of a network without one, add nothing.
     let inputs = call.inputs.iter().filter(|input| !input.is_nothing()).cloned().collect();
-    let call = &Call { node: call.node, inputs };
+    let call = &NodeCall { node: call.node, inputs };
     if let [Value::Feature(only)] = call.inputs.as_slice() {
         return single(*only);
     }
-    let inputs = aligned(to, call)?;
+    let inputs = align_inputs(to, call)?;
     let axis = to.axis(inputs[0], axis)?;
     single(to.add_like(own_name(call), Op::Concat { axis }, &inputs)?)
 }
 
 /// Parts of a tensor as a sequence; SequenceAt takes one of them.
-pub(super) fn split_to_sequence(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn split_to_sequence(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
     let axis = to.axis(input, call.int("axis").unwrap_or(0))?;
     let length = to.builder.shape(input.id).dims()[axis];
@@ -38,9 +38,9 @@ pub(super) fn split_to_sequence(to: &mut Translation, call: &Call) -> Outcome {
 }
 
 /// The lengths of the parts into which a sequence cuts an axis.
-pub(super) fn lengths(call: &Call, length: usize) -> Result<Vec<usize>, Misfit> {
+pub(super) fn lengths(call: &NodeCall, length: usize) -> Result<Vec<usize>, NodeMisfit> {
     // Without `keepdims`, the parts of a sequence lack the axis, which is another operation.
-    let lengths = call.constant(1).filter(|_| call.int("keepdims").unwrap_or(1) != 0).ok_or(Misfit::Unsupported)?;
+    let lengths = call.constant(1).filter(|_| call.int("keepdims").unwrap_or(1) != 0).ok_or(NodeMisfit::Unsupported)?;
     let every = lengths.dims.is_empty();
     let lengths: Vec<usize> =
         lengths.as_integers().into_iter().map(super::convolution::size).collect::<Result<_, _>>()?;
@@ -52,46 +52,48 @@ pub(super) fn lengths(call: &Call, length: usize) -> Result<Vec<usize>, Misfit> 
     })
 }
 
-pub(super) fn sequence_at(call: &Call) -> Outcome {
+pub(super) fn sequence_at(call: &NodeCall) -> CallResult {
     let (Value::Sequence(values), Some(place)) = (call.input(0), call.constant(1)) else {
-        return Err(Misfit::Unsupported);
+        return Err(NodeMisfit::Unsupported);
     };
     let place = place.as_integers().first().map(|&place| if place < 0 { place + values.len() as i64 } else { place });
     let value = place.and_then(|place| values.get(usize::try_from(place).ok()?));
-    value.map(|value| vec![value.clone()]).ok_or_else(|| Misfit::Wrong("takes what its sequence does not hold".into()))
+    value
+        .map(|value| vec![value.clone()])
+        .ok_or_else(|| NodeMisfit::Wrong("takes what its sequence does not hold".into()))
 }
 
-pub(super) fn slice(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn slice(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
     let mut result = input;
     for cut in rearrange::cuts(call)? {
         let length = to.dims(result)[counted(cut.axis, to.dims(result).len())?];
-        let (first, count) = rearrange::span(&cut, length).ok_or(Misfit::Unsupported)?;
+        let (first, count) = rearrange::span(&cut, length).ok_or(NodeMisfit::Unsupported)?;
         if count == 0 {
-            return known(Constant::nothing());
+            return constant_value(KnownTensor::empty());
         }
         if first != 0 || count != length || cut.step != 1 {
             let axis = to.axis(result, cut.axis)?;
-            let [first, count] = [first, count].map(|number| number.whole().ok_or(Misfit::Unsupported));
-            result = taken(to, call, result, Run { axis, first: first?, count: count?, step: cut.step })?;
+            let [first, count] = [first, count].map(|number| number.as_integer().ok_or(NodeMisfit::Unsupported));
+            result = take_run(to, call, result, SliceRun { axis, first: first?, count: count?, step: cut.step })?;
         }
     }
     single(result)
 }
 
-struct Run {
+struct SliceRun {
     axis: usize,
     first: usize,
     count: usize,
     step: i64,
 }
 
-fn taken(to: &mut Translation, call: &Call, input: Feature, run: Run) -> Result<Feature, Misfit> {
-    let Run { axis, first, count, step } = run;
+fn take_run(to: &mut GraphTranslation, call: &NodeCall, input: Feature, run: SliceRun) -> Result<Feature, NodeMisfit> {
+    let SliceRun { axis, first, count, step } = run;
     if step < 0 {
         let back = step.unsigned_abs() as usize;
         let places = (0..count).map(|index| first - index * back).collect();
-        return to.add_like(own_name(call), Op::Pick(Pick { axis, count, places }), &[input]);
+        return to.add_like(own_name(call), Op::Pick(PickedElements { axis, count, places }), &[input]);
     }
     let step = step as usize;
     let length = to.builder.shape(input.id).dims()[axis];
@@ -104,7 +106,7 @@ fn taken(to: &mut Translation, call: &Call, input: Feature, run: Run) -> Result<
     if step == 1 { Ok(run) } else { to.add_like(own_name(call), Op::Every { axis, start: 0, step }, &[run]) }
 }
 
-pub(super) fn split(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn split_axis(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
     let axis = to.axis(input, call.int("axis").unwrap_or(0))?;
     let length = to.builder.shape(input.id).dims()[axis];
@@ -118,15 +120,15 @@ pub(super) fn split(to: &mut Translation, call: &Call) -> Outcome {
         }
     };
     if lengths.len() != parts {
-        return Err(Misfit::Wrong(format!("splits an axis of {length} into {lengths:?} for {parts} outputs")));
+        return Err(NodeMisfit::Wrong(format!("splits an axis of {length} into {lengths:?} for {parts} outputs")));
     }
     self::parts(to, call, input, axis, &lengths)
 }
 
-fn parts(to: &mut Translation, call: &Call, input: Feature, axis: usize, lengths: &[usize]) -> Outcome {
+fn parts(to: &mut GraphTranslation, call: &NodeCall, input: Feature, axis: usize, lengths: &[usize]) -> CallResult {
     let length = to.builder.shape(input.id).dims()[axis];
     if lengths.iter().fold(0usize, |sum, &part| sum.saturating_add(part)) != length {
-        return Err(Misfit::Wrong(format!("splits an axis of {length} into {lengths:?}")));
+        return Err(NodeMisfit::Wrong(format!("splits an axis of {length} into {lengths:?}")));
     }
     let mut start = 0;
     let mut outputs = Vec::new();
@@ -138,7 +140,7 @@ fn parts(to: &mut Translation, call: &Call, input: Feature, axis: usize, lengths
     Ok(outputs)
 }
 
-pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn gather(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     if let Value::Weight(table) = call.input(0) {
         return super::embedding::looked_up(to, call, table);
     }
@@ -146,10 +148,10 @@ pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
     let onnx_axis = counted(call.int("axis").unwrap_or(0), to.dims(input).len())?;
     if let Value::Feature(found) = call.input(1) {
         let indices = to.dims(*found);
-        let rows = rows_of_samples(to, input, onnx_axis, &indices).ok_or(Misfit::Unsupported)?;
+        let rows = rows_of_samples(to, input, onnx_axis, &indices).ok_or(NodeMisfit::Unsupported)?;
         return rows_picked(to, call, input, rows);
     }
-    let indices = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?;
+    let indices = call.input(1).fixed_dims().ok_or(NodeMisfit::Unsupported)?;
     if of_strides(to, call, input, &indices) {
         return super::shapes::view(to, call, input, &indices);
     }
@@ -157,12 +159,12 @@ pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
         return rows_picked(to, call, input, rows);
     }
     let axis = to.axis(input, onnx_axis as i64)?;
-    let picked = picked(to, call, input, axis)?;
+    let picked = pick_elements(to, call, input, axis)?;
     let mut dims = to.builder.shape(picked.id).dims().to_vec();
     dims.splice(axis..=axis, shape(&indices)?.dims().iter().copied());
     let shape = Shape::new(dims);
     let moved = |batch: usize| if onnx_axis < batch { batch + indices.len() - 1 } else { batch };
-    let batch = picked.batch.map(|batch| batch.at(moved(batch.axis)));
+    let batch = picked.batch.map(|batch| batch.moved_to(moved(batch.axis)));
     if *to.builder.shape(picked.id) == shape {
         return single(Feature { batch, ..picked });
     }
@@ -172,20 +174,20 @@ pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
 
 /// The positions of one sample, if samples follow each other along an axis and a lookup along it takes equally many of each.
 /// PyTorch's users index a mask so, by the number of the sample and a position in it; CLIP so selects its end token.
-fn rows_of_samples(to: &Translation, input: Feature, axis: usize, indices: &[Number]) -> Option<Vec<usize>> {
-    input.batch.filter(|batch| !batch.alone() && [batch.axis, axis] == [0, 0])?;
+fn rows_of_samples(to: &GraphTranslation, input: Feature, axis: usize, indices: &[BatchNumber]) -> Option<Vec<usize>> {
+    input.batch.filter(|batch| !batch.is_alone() && [batch.axis, axis] == [0, 0])?;
     let (&samples, places) = indices.split_first()?;
-    wholes(places).filter(|_| samples == to.samples)
+    as_integers(places).filter(|_| samples == to.samples)
 }
 
 /// Takes equally many rows of every sample; their numbers are unknown.
-fn rows_picked(to: &mut Translation, call: &Call, input: Feature, places: Vec<usize>) -> Outcome {
+fn rows_picked(to: &mut GraphTranslation, call: &NodeCall, input: Feature, places: Vec<usize>) -> CallResult {
     let shape = to.builder.shape(input.id).dims().to_vec();
     let count = places.iter().product();
-    let picked = Op::Pick(Pick { axis: 0, count, places: vec![] });
+    let picked = Op::Pick(PickedElements { axis: 0, count, places: vec![] });
     let rows = to.add_like(&format!("{}_rows", own_name(call)), picked, &[input])?;
     let shape = Shape::new([places.as_slice(), &shape[1..]].concat());
-    let batch = Some(Batch::FIRST);
+    let batch = Some(BatchAxis::FIRST);
     if *to.builder.shape(rows.id) == shape {
         return single(Feature { batch, ..rows });
     }
@@ -194,29 +196,34 @@ fn rows_picked(to: &mut Translation, call: &Call, input: Feature, places: Vec<us
 }
 
 /// The form that PyTorch's default exporter writes for it: pairs of a sample and a position in it.
-pub(super) fn gather_pairs(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn gather_pairs(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
     let indices = match call.input(1) {
         Value::Feature(found) => to.dims(*found),
-        other => other.fixed_dims().ok_or(Misfit::Unsupported)?,
+        other => other.fixed_dims().ok_or(NodeMisfit::Unsupported)?,
     };
-    let first = input.batch == Some(Batch::FIRST) && call.int("batch_dims").unwrap_or(0) == 0;
+    let first = input.batch == Some(BatchAxis::FIRST) && call.int("batch_dims").unwrap_or(0) == 0;
     match indices.as_slice() {
         [samples, places @ .., pair] if first && *samples == to.samples && *pair == 2 => {
             rows_picked(to, call, input, shape(places)?.dims().to_vec())
         }
-        _ => Err(Misfit::Unsupported),
+        _ => Err(NodeMisfit::Unsupported),
     }
 }
 
 /// Whether a lookup is the default exporter's form of a view: all elements, by their positions in memory.
-fn of_strides(to: &Translation, call: &Call, input: Feature, indices: &[Number]) -> bool {
+fn of_strides(to: &GraphTranslation, call: &NodeCall, input: Feature, indices: &[BatchNumber]) -> bool {
     let dims = to.dims(input);
     let strided = notes::operation(call.node).contains("as_strided");
     strided && dims.len() == 1 && product(indices) == dims[0]
 }
 
-fn picked(to: &mut Translation, call: &Call, input: Feature, axis: usize) -> Result<Feature, Misfit> {
+fn pick_elements(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    input: Feature,
+    axis: usize,
+) -> Result<Feature, NodeMisfit> {
     let length = to.builder.shape(input.id).dims()[axis];
     let count = shape(&call.input(1).fixed_dims().unwrap_or_default())?.dims().iter().product();
     let place = |&index: &i64| {
@@ -229,69 +236,69 @@ fn picked(to: &mut Translation, call: &Call, input: Feature, axis: usize) -> Res
             .iter()
             .map(place)
             .collect::<Option<_>>()
-            .ok_or_else(|| Misfit::Wrong(format!("picks what an axis of {length} does not have")))?,
+            .ok_or_else(|| NodeMisfit::Wrong(format!("picks what an axis of {length} does not have")))?,
         None => Vec::new(),
     };
     let run = places.windows(2).all(|pair| pair[1] == pair[0] + 1);
     let op = match places.first() {
         Some(0) if run && count == length => return Ok(input),
         Some(&start) if run => Op::Slice { axis, start, length: count },
-        _ => Op::Pick(Pick { axis, count, places }),
+        _ => Op::Pick(PickedElements { axis, count, places }),
     };
     let node = to.add_like(own_name(call), op, &[input])?;
     if notes::operation(call.node) == WINDOWS {
-        to.builder.set_runs(node.id, Runs::View);
+        to.builder.set_runs(node.id, PytorchRun::View);
     }
     Ok(node)
 }
 
 /// Elements written into a tensor at positions that the network does not compute; if there are as many as the tensor has, all of
 /// it. Exporters end `z[...] += y` by an assignment to a part of what it holds anyway.
-pub(super) fn scatter(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn scatter(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let (whole, put) = (call.feature(0)?, call.feature(2)?);
     let replaces = matches!(call.text("reduction"), "" | "none");
-    if replaces && holds(to, whole.id, put.id) {
+    if replaces && is_part_of(to, whole.id, put.id) {
         return single(whole);
     }
     let all = replaces && to.dims(whole) == to.dims(put) && whole.batch == put.batch;
-    if all && call.input(1).fixed_dims().is_some() { single(put) } else { Err(Misfit::Unsupported) }
+    if all && call.input(1).fixed_dims().is_some() { single(put) } else { Err(NodeMisfit::Unsupported) }
 }
 
 /// Whether what is assigned is a part of the tensor that it is assigned to: a slice, or what was assigned to it just before.
-fn holds(to: &Translation, whole: NodeId, put: NodeId) -> bool {
-    let (whole, put) = (seen(to, whole), seen(to, put));
+fn is_part_of(to: &GraphTranslation, whole: NodeId, put: NodeId) -> bool {
+    let (whole, put) = (shown_by_views(to, whole), shown_by_views(to, put));
     let [whole_node, put_node] = [whole, put].map(|id| to.builder.node(id));
-    let is_slice = matches!(put_node.op, Op::Slice { .. }) && seen(to, put_node.inputs[0]) == whole;
+    let is_slice = matches!(put_node.op, Op::Slice { .. }) && shown_by_views(to, put_node.inputs[0]) == whole;
     let is_assigned = matches!(&whole_node.op, Op::Unknown(unknown) if unknown.is_assignment());
     let before = whole_node.inputs.last().filter(|_| is_assigned && whole_node.inputs.len() > 1);
-    is_slice || before.is_some_and(|before| seen(to, *before) == put)
+    is_slice || before.is_some_and(|before| shown_by_views(to, *before) == put)
 }
 
 /// What views in other orders and shapes show.
-fn seen(to: &Translation, mut id: NodeId) -> NodeId {
+fn shown_by_views(to: &GraphTranslation, mut id: NodeId) -> NodeId {
     while let Op::Transpose { .. } | Op::Reshape(_) | Op::Expand { .. } = to.builder.node(id).op {
         id = to.builder.node(id).inputs[0];
     }
     id
 }
 
-pub(super) fn transpose(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn transpose(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
     let rank = to.dims(input).len();
     let order = rearrange::order(call, rank)?;
     let place = |batch: usize| order.iter().position(|&axis| axis == batch).unwrap_or(0);
-    let batch = input.batch.map(|batch| batch.at(place(batch.axis)));
+    let batch = input.batch.map(|batch| batch.moved_to(place(batch.axis)));
     let sample: Vec<usize> = match input.batch {
-        Some(batch) if batch.alone() => order.iter().filter_map(|&axis| batch.sample_axis(axis)).collect(),
+        Some(batch) if batch.is_alone() => order.iter().filter_map(|&axis| batch.sample_axis(axis)).collect(),
         _ => order,
     };
     // Moving only the batch changes nothing for a sample.
     if sample.is_sorted() {
-        contiguous::moved(to, call, batch != input.batch);
+        contiguous::record_batch_move(to, call, batch != input.batch);
         return single(Feature { batch, ..input });
     }
     let packed = contiguous::is_packed_projection(to, input, &sample);
     let node = to.add_like(own_name(call), Op::Transpose { order: sample }, &[input])?;
     let turned = Feature { batch, ..node };
-    single(if packed { contiguous::copied(to, &format!("{}_contiguous", own_name(call)), turned)? } else { turned })
+    single(if packed { contiguous::add_copy(to, &format!("{}_contiguous", own_name(call)), turned)? } else { turned })
 }

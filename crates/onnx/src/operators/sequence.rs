@@ -2,18 +2,18 @@
 
 use super::convolution::{check_channels, check_gives_paddings, layer, size, transposed_layer};
 use super::stack;
-use crate::batch::Batch;
-use crate::call::{Call, Misfit, Outcome};
-use crate::translate::{Translation, own_name, single};
+use crate::batch::BatchAxis;
+use crate::call::{CallResult, NodeCall, NodeMisfit};
+use crate::translate::{GraphTranslation, own_name, single};
 use crate::value::{Feature, Value};
 use perf4sight_network::{Conv, ConvTranspose, Op, Shape, Window};
 
-pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn conv(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let [out_channels, seen, length] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
     let window = window(call, length)?;
     if let Some(rows) = stack::rows(to, call)? {
-        let result = stack::convolved(to, call, rows, &window)?;
+        let result = stack::convolve_every(to, call, rows, &window)?;
         return stack::of_rows(to, call, result);
     }
     let bias = to.has_bias(call);
@@ -23,14 +23,14 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
     of_row(to, call, &result)
 }
 
-pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn transposed(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let [channels, of_group, length] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
     check_gives_paddings(call)?;
     let extra = match call.ints("output_padding") {
         None | Some([]) => 0,
         Some(&[after]) => size(after)?,
-        Some(_) => return Err(Misfit::Wrong("has an output_padding that is none of a sequence".into())),
+        Some(_) => return Err(NodeMisfit::Wrong("has an output_padding that is none of a sequence".into())),
     };
     let window = window(call, length)?;
     let image = image(to, call)?;
@@ -40,18 +40,18 @@ pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
     of_row(to, call, &result)
 }
 
-fn of_row(to: &mut Translation, call: &Call, result: &[Value]) -> Outcome {
+fn of_row(to: &mut GraphTranslation, call: &NodeCall, result: &[Value]) -> CallResult {
     match *result {
         [Value::Feature(result)] => sequence(to, call, result),
-        _ => Err(Misfit::Unsupported),
+        _ => Err(NodeMisfit::Unsupported),
     }
 }
 
-pub(super) fn pool(to: &mut Translation, call: &Call) -> Outcome {
-    let Some(&[length]) = call.ints("kernel_shape") else { return Err(Misfit::Unsupported) };
+pub(super) fn pool(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
+    let Some(&[length]) = call.ints("kernel_shape") else { return Err(NodeMisfit::Unsupported) };
     let window = Window { ceil: call.flag("ceil_mode"), ..window(call, size(length)?)? };
     if let Some(rows) = stack::rows(to, call)? {
-        let result = stack::pooled(to, call, rows, &window)?;
+        let result = stack::pool_every(to, call, rows, &window)?;
         return stack::of_rows(to, call, result);
     }
     let image = image(to, call)?;
@@ -64,32 +64,32 @@ pub(super) fn pool(to: &mut Translation, call: &Call) -> Outcome {
 }
 
 /// A sequence as an image with one row.
-fn image(to: &mut Translation, call: &Call) -> Result<Feature, Misfit> {
+fn image(to: &mut GraphTranslation, call: &NodeCall) -> Result<Feature, NodeMisfit> {
     let input = call.feature(0)?;
-    let &[channels, length] = to.builder.shape(input.id).dims() else { return Err(Misfit::Unsupported) };
-    if input.batch != Some(Batch::FIRST) {
-        return Err(Misfit::Unsupported);
+    let &[channels, length] = to.builder.shape(input.id).dims() else { return Err(NodeMisfit::Unsupported) };
+    if input.batch != Some(BatchAxis::FIRST) {
+        return Err(NodeMisfit::Unsupported);
     }
     to.add_like(&format!("{}_row", own_name(call)), Op::Reshape(Shape::new([channels, 1, length])), &[input])
 }
 
 /// An image with one row as a sequence.
-fn sequence(to: &mut Translation, call: &Call, row: Feature) -> Outcome {
+fn sequence(to: &mut GraphTranslation, call: &NodeCall, row: Feature) -> CallResult {
     let dims = to.builder.shape(row.id).dims();
     let shape = Shape::new([dims[0], dims[2]]);
     single(to.add_like(&format!("{}_sequence", own_name(call)), Op::Reshape(shape), &[row])?)
 }
 
-fn window(call: &Call, length: usize) -> Result<Window, Misfit> {
+fn window(call: &NodeCall, length: usize) -> Result<Window, NodeMisfit> {
     let one = |name: &str| match call.ints(name) {
         None | Some([]) => Ok(1),
         Some(&[value]) => size(value),
-        Some(values) => Err(Misfit::Wrong(format!("has {} {name} for a sequence", values.len()))),
+        Some(values) => Err(NodeMisfit::Wrong(format!("has {} {name} for a sequence", values.len()))),
     };
     let padding = match (call.text("auto_pad"), call.ints("pads")) {
         ("" | "NOTSET", None) | ("VALID", _) => [0; 4],
         ("" | "NOTSET", Some(&[before, after])) => [0, size(before)?, 0, size(after)?],
-        _ => return Err(Misfit::Unsupported),
+        _ => return Err(NodeMisfit::Unsupported),
     };
     let (stride, dilation) = ([1, one("strides")?], [1, one("dilations")?]);
     Ok(Window { kernel: [1, length], stride, padding, dilation, ceil: false })

@@ -1,21 +1,21 @@
 //! Operators that change sizes: padding, broadcasting, repetition, interpolation of images, channels laid out as pixels.
 
 use super::convolution::size;
-use crate::batch::{Batch, sample};
-use crate::call::{Call, Misfit, Outcome, axis as counted};
+use crate::batch::{BatchAxis, sample};
+use crate::call::{CallResult, NodeCall, NodeMisfit, axis as counted};
 use crate::infer;
-use crate::number::{Dims, Number, wholes};
-use crate::pending::{Padding, Pending};
-use crate::tensor::Constant;
-use crate::translate::{Translation, own_name, single};
+use crate::number::{BatchNumber, TensorDims, as_integers};
+use crate::pending_pattern::{PendingPadding, PendingPattern};
+use crate::tensor::KnownTensor;
+use crate::translate::{GraphTranslation, own_name, single};
 use crate::value::Feature;
-use perf4sight_network::{Fill, Interpolation, Op, Runs, Shape};
+use perf4sight_network::{Interpolation, Op, PaddingFill, PytorchRun, Shape};
 
 /// More copies of a tensor next to each other than any network makes.
 const MAX_COPIES: i64 = 1 << 12;
 
 /// An explicit padding, which later convolutions and poolings may include.
-pub(super) fn pad(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn pad(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
     let sides = pads(to, call, input)?;
     if sides.iter().flatten().all(|&side| side <= 0) {
@@ -23,39 +23,39 @@ pub(super) fn pad(to: &mut Translation, call: &Call) -> Outcome {
     }
     let number = call.number("value", 2).unwrap_or(0.0);
     let fill = match call.text("mode") {
-        "" | "constant" if number == 0.0 => Fill::Zeros,
-        "" | "constant" => Fill::Constant,
-        "reflect" => Fill::Reflect,
-        "edge" => Fill::Edge,
-        "wrap" => Fill::Wrap,
-        other => return Err(Misfit::Wrong(format!("pads in a mode \"{other}\""))),
+        "" | "constant" if number == 0.0 => PaddingFill::Zeros,
+        "" | "constant" => PaddingFill::Constant,
+        "reflect" => PaddingFill::Reflect,
+        "edge" => PaddingFill::Edge,
+        "wrap" => PaddingFill::Wrap,
+        other => return Err(NodeMisfit::Wrong(format!("pads in a mode \"{other}\""))),
     };
-    let constant = matches!(fill, Fill::Zeros | Fill::Constant);
+    let constant = matches!(fill, PaddingFill::Zeros | PaddingFill::Constant);
     if !constant && sides.iter().flatten().any(|&side| side < 0) {
-        return Err(Misfit::Unsupported);
+        return Err(NodeMisfit::Unsupported);
     }
     let node = to.add_like(own_name(call), Op::Pad { sides: sides.clone(), fill }, &[input])?;
     if let (true, &[[0, 0], [top, bottom], [left, right]]) = (constant, sides.as_slice())
         && let [Ok(top), Ok(left), Ok(bottom), Ok(right)] = [top, left, bottom, right].map(usize::try_from)
-        && input.batch == Some(Batch::FIRST)
+        && input.batch == Some(BatchAxis::FIRST)
     {
-        let padding = Padding { source: input, number, sides: [top, left, bottom, right] };
+        let padding = PendingPadding { source: input, number, sides: [top, left, bottom, right] };
         let whole = match to.pending.get(&input.id) {
-            Some(Pending::Padded(inner)) => inner.within(&padding).unwrap_or(padding),
+            Some(PendingPattern::Padded(inner)) => inner.combined(&padding).unwrap_or(padding),
             _ => padding,
         };
-        to.pending.insert(node.id, Pending::Padded(whole));
+        to.pending.insert(node.id, PendingPattern::Padded(whole));
     }
     single(node)
 }
 
 /// The padding before and after every axis of a sample; negative where it is cut.
-fn pads(to: &Translation, call: &Call, input: Feature) -> Result<Vec<[i64; 2]>, Misfit> {
+fn pads(to: &GraphTranslation, call: &NodeCall, input: Feature) -> Result<Vec<[i64; 2]>, NodeMisfit> {
     let rank = to.dims(input).len();
-    let pads = call.integers("pads", 1).ok_or(Misfit::Unsupported)?;
-    let axes = call.constant(3).map_or_else(|| (0..rank as i64).collect(), Constant::as_integers);
+    let pads = call.integers("pads", 1).ok_or(NodeMisfit::Unsupported)?;
+    let axes = call.constant(3).map_or_else(|| (0..rank as i64).collect(), KnownTensor::as_integers);
     if pads.len() != 2 * axes.len() {
-        return Err(Misfit::Wrong(format!("has {} pads for {} axes", pads.len(), axes.len())));
+        return Err(NodeMisfit::Wrong(format!("has {} pads for {} axes", pads.len(), axes.len())));
     }
     let mut sides = vec![[0; 2]; to.builder.shape(input.id).rank()];
     for (index, &axis) in axes.iter().enumerate() {
@@ -69,33 +69,34 @@ fn pads(to: &Translation, call: &Call, input: Feature) -> Result<Vec<[i64; 2]>, 
 }
 
 /// Cuts the axes with negative padding.
-fn cut(to: &mut Translation, call: &Call, input: Feature, pads: &[[i64; 2]]) -> Result<Feature, Misfit> {
+fn cut(to: &mut GraphTranslation, call: &NodeCall, input: Feature, pads: &[[i64; 2]]) -> Result<Feature, NodeMisfit> {
     let mut result = input;
     for (axis, &[before, after]) in pads.iter().enumerate().filter(|(_, pair)| pair[0] < 0 || pair[1] < 0) {
         let [before, after] = [before, after].map(|pad| pad.min(0).unsigned_abs() as usize);
         let length = to.builder.shape(result.id).dims()[axis];
-        let length = length.checked_sub(before).and_then(|left| left.checked_sub(after)).ok_or(Misfit::Unsupported)?;
+        let length =
+            length.checked_sub(before).and_then(|left| left.checked_sub(after)).ok_or(NodeMisfit::Unsupported)?;
         result = to.add_like(own_name(call), Op::Slice { axis, start: before, length }, &[result])?;
     }
     Ok(result)
 }
 
 /// The full output shape by an operator's rule, for the file's batch.
-fn ruled(to: &Translation, call: &Call) -> Result<Dims, Misfit> {
+fn shape_by_rule(to: &GraphTranslation, call: &NodeCall) -> Result<TensorDims, NodeMisfit> {
     let inputs: Vec<_> = call.inputs.iter().map(|input| to.input_dims(input, to.samples)).collect();
-    infer::outputs(call, &inputs).and_then(|shapes| shapes.into_iter().next()).ok_or(Misfit::Unsupported)
+    infer::outputs(call, &inputs).and_then(|shapes| shapes.into_iter().next()).ok_or(NodeMisfit::Unsupported)
 }
 
 /// An image at another size.
-pub(super) fn resize(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn resize(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = to.image(call)?;
-    let target = ruled(to, call)?;
-    let target: Vec<usize> = target.get(1..).and_then(wholes).ok_or(Misfit::Unsupported)?;
-    let &[channels, height, width] = target.as_slice() else { return Err(Misfit::Unsupported) };
+    let target = shape_by_rule(to, call)?;
+    let target: Vec<usize> = target.get(1..).and_then(as_integers).ok_or(NodeMisfit::Unsupported)?;
+    let &[channels, height, width] = target.as_slice() else { return Err(NodeMisfit::Unsupported) };
     let image = [height, width];
     let same = to.builder.shape(input.id).dims();
     if channels != same[0] {
-        return Err(Misfit::Unsupported);
+        return Err(NodeMisfit::Unsupported);
     }
     if image == [same[1], same[2]] {
         return single(input);
@@ -104,27 +105,27 @@ pub(super) fn resize(to: &mut Translation, call: &Call) -> Outcome {
         "" | "nearest" => Interpolation::Nearest,
         "linear" | "bilinear" => Interpolation::Linear,
         "cubic" => Interpolation::Cubic,
-        other => return Err(Misfit::Wrong(format!("interpolates in a mode \"{other}\""))),
+        other => return Err(NodeMisfit::Wrong(format!("interpolates in a mode \"{other}\""))),
     };
     let corners = call.text("coordinate_transformation_mode") == "align_corners";
     single(to.add_like(own_name(call), Op::Resize { image, interpolation, corners }, &[input])?)
 }
 
 /// Broadcasts axes of length 1, and adds leading axes.
-pub(super) fn expand(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn expand(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
-    let target = ruled(to, call)?;
-    stretched(to, call, input, &target)
+    let target = shape_by_rule(to, call)?;
+    resize_to(to, call, input, &target)
 }
 
-fn stretched(to: &mut Translation, call: &Call, input: Feature, target: &[Number]) -> Outcome {
+fn resize_to(to: &mut GraphTranslation, call: &NodeCall, input: Feature, target: &[BatchNumber]) -> CallResult {
     let dims = to.dims(input);
-    let more = target.len().checked_sub(dims.len()).ok_or(Misfit::Unsupported)?;
-    let raised: Dims = std::iter::repeat_n(1.into(), more).chain(dims.iter().copied()).collect();
+    let more = target.len().checked_sub(dims.len()).ok_or(NodeMisfit::Unsupported)?;
+    let raised: TensorDims = std::iter::repeat_n(1.into(), more).chain(dims.iter().copied()).collect();
     let batch = match input.batch {
         // A file never broadcasts the batch.
-        Some(batch) if target[batch.axis + more] != dims[batch.axis] => return Err(Misfit::Unsupported),
-        Some(batch) => Some(batch.at(batch.axis + more)),
+        Some(batch) if target[batch.axis + more] != dims[batch.axis] => return Err(NodeMisfit::Unsupported),
+        Some(batch) => Some(batch.moved_to(batch.axis + more)),
         None => copied_for_samples(to, &raised, target),
     };
     let mut result = Feature { batch, ..input };
@@ -138,19 +139,19 @@ fn stretched(to: &mut Translation, call: &Call, input: Feature, target: &[Number
 }
 
 /// Where the batch is in copies for every sample of what is the same for all, such as the table of positions in MPNet and the mask of windows in Swin.
-fn copied_for_samples(to: &Translation, once: &[Number], target: &[Number]) -> Option<Batch> {
+fn copied_for_samples(to: &GraphTranslation, once: &[BatchNumber], target: &[BatchNumber]) -> Option<BatchAxis> {
     let is_batch = |axis: usize| to.samples != 1 && once[axis] == 1 && target[axis] == to.samples;
-    super::fixed::place_of_batch(to, target.len(), is_batch).map(Batch::alone_at)
+    super::fixed::place_of_batch(to, target.len(), is_batch).map(BatchAxis::alone_at)
 }
 
-pub(super) fn tile(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn tile(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
-    let repeats = call.constant(1).map(Constant::as_integers).ok_or(Misfit::Unsupported)?;
+    let repeats = call.constant(1).map(KnownTensor::as_integers).ok_or(NodeMisfit::Unsupported)?;
     let mut result = input;
     for (axis, &times) in repeats.iter().enumerate().filter(|(_, times)| **times != 1) {
         let axis = to.axis(result, axis as i64)?;
         if !(1..=MAX_COPIES).contains(&times) {
-            return Err(Misfit::Unsupported);
+            return Err(NodeMisfit::Unsupported);
         }
         let mut dims = to.builder.shape(result.id).dims().to_vec();
         let (op, inputs) = match dims[axis] {
@@ -166,17 +167,17 @@ pub(super) fn tile(to: &mut Translation, call: &Call) -> Outcome {
 }
 
 /// Channels laid out as the pixels of blocks, or the reverse: PyTorch's pixel_shuffle is these three steps (PixelShuffle.cpp).
-pub(super) fn blocks(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn blocks(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let image = to.image(call)?;
     let block = size(call.int("blocksize").unwrap_or(0))?;
-    let &[channels, height, width] = to.builder.shape(image.id).dims() else { return Err(Misfit::Unsupported) };
+    let &[channels, height, width] = to.builder.shape(image.id).dims() else { return Err(NodeMisfit::Unsupported) };
     let deep = call.node.op_type() == "DepthToSpace";
     let fits = match deep {
         true => block > 0 && channels.is_multiple_of(block * block),
         false => block > 0 && height.is_multiple_of(block) && width.is_multiple_of(block),
     };
     if !fits {
-        return Err(Misfit::Wrong(format!("cannot lay out {channels}x{height}x{width} in blocks of {block}")));
+        return Err(NodeMisfit::Wrong(format!("cannot lay out {channels}x{height}x{width} in blocks of {block}")));
     }
     let (parts, order, result) = match (deep, call.text("mode")) {
         (true, "CRD") => {
@@ -196,6 +197,6 @@ pub(super) fn blocks(to: &mut Translation, call: &Call) -> Outcome {
     let parts = to.add_like(&format!("{name}_blocks"), Op::Reshape(Shape::new(parts)), &[image])?;
     let turned = to.add_like(&format!("{name}_turned"), Op::Transpose { order: order.to_vec() }, &[parts])?;
     let result = to.add_like(name, Op::Reshape(Shape::new(result)), &[turned])?;
-    [parts, result].into_iter().for_each(|step| to.builder.set_runs(step.id, Runs::PixelShuffle));
+    [parts, result].into_iter().for_each(|step| to.builder.set_runs(step.id, PytorchRun::PixelShuffle));
     single(result)
 }

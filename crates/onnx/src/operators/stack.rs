@@ -2,29 +2,29 @@
 //! 1 does not mix.
 
 use super::convolution::{check_channels, layer, size, window};
-use super::volume::{Sides, padded};
-use crate::batch::Batch;
-use crate::call::{Call, Misfit, Outcome};
-use crate::number::wholes;
-use crate::translate::{Translation, own_name, single};
+use super::volume::{UnequalPadding, pad_volume};
+use crate::batch::BatchAxis;
+use crate::call::{CallResult, NodeCall, NodeMisfit};
+use crate::number::as_integers;
+use crate::translate::{GraphTranslation, own_name, single};
 use crate::value::{Feature, Value};
-use perf4sight_network::{Conv, Op, Shape, Volume, Window};
+use perf4sight_network::{Conv, Op, Shape, VolumeWindow, Window};
 
 /// The batch of a tensor, if it holds several images of each sample, or sequences, whose tensors have an axis less.
-fn held(to: &Translation, input: Feature, rank: usize) -> Option<Batch> {
-    let stacked = |batch: &Batch| batch.axis == 0 && !batch.alone() && to.builder.shape(input.id).rank() == rank;
+fn stacked_batch(to: &GraphTranslation, input: Feature, rank: usize) -> Option<BatchAxis> {
+    let stacked = |batch: &BatchAxis| batch.axis == 0 && !batch.is_alone() && to.builder.shape(input.id).rank() == rank;
     input.batch.filter(stacked)
 }
 
-pub(super) fn is_stack(to: &Translation, call: &Call) -> bool {
-    call.feature(0).is_ok_and(|input| held(to, input, 4).is_some())
+pub(super) fn is_stack(to: &GraphTranslation, call: &NodeCall) -> bool {
+    call.feature(0).is_ok_and(|input| stacked_batch(to, input, 4).is_some())
 }
 
 /// Sequences stacked in the batch's axis, as images with one row.
-pub(super) fn rows(to: &mut Translation, call: &Call) -> Result<Option<Feature>, Misfit> {
+pub(super) fn rows(to: &mut GraphTranslation, call: &NodeCall) -> Result<Option<Feature>, NodeMisfit> {
     let input = call.feature(0)?;
     let &[times, channels, length] = to.builder.shape(input.id).dims() else { return Ok(None) };
-    if held(to, input, 3).is_none() {
+    if stacked_batch(to, input, 3).is_none() {
         return Ok(None);
     }
     let shape = Shape::new([times, channels, 1, length]);
@@ -32,50 +32,55 @@ pub(super) fn rows(to: &mut Translation, call: &Call) -> Result<Option<Feature>,
 }
 
 /// Images with one row as sequences.
-pub(super) fn of_rows(to: &mut Translation, call: &Call, rows: Feature) -> Outcome {
+pub(super) fn of_rows(to: &mut GraphTranslation, call: &NodeCall, rows: Feature) -> CallResult {
     let dims = to.builder.shape(rows.id).dims();
     let shape = Shape::new([dims[0], dims[1], dims[3]]);
     single(to.add_like(&format!("{}_sequences", own_name(call)), Op::Reshape(shape), &[rows])?)
 }
 
-pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
+pub(super) fn conv(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let [_, _, height, width] = call.fixed(1)?;
     let images = call.feature(0)?;
     let window = image_window(to, call, [height, width])?;
-    single(convolved(to, call, images, &window)?)
+    single(convolve_every(to, call, images, &window)?)
 }
 
 /// A convolution of every image of a stack.
-pub(super) fn convolved(
-    to: &mut Translation,
-    call: &Call,
+pub(super) fn convolve_every(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
     images: Feature,
     window: &Window,
-) -> Result<Feature, Misfit> {
-    let filters = call.input(1).fixed_dims().and_then(|dims| wholes(&dims)).ok_or(Misfit::Unsupported)?;
-    let &[out_channels, seen, ..] = filters.as_slice() else { return Err(Misfit::Unsupported) };
+) -> Result<Feature, NodeMisfit> {
+    let filters = call.input(1).fixed_dims().and_then(|dims| as_integers(&dims)).ok_or(NodeMisfit::Unsupported)?;
+    let &[out_channels, seen, ..] = filters.as_slice() else { return Err(NodeMisfit::Unsupported) };
     let groups = size(call.int("group").unwrap_or(1))?;
     let bias = to.has_bias(call);
-    over(to, call, (images, window), |to, slices, window| {
+    apply_to_every(to, call, (images, window), |to, slices, window| {
         check_channels(to, slices, seen, groups)?;
         match layer(to, call, Op::Conv3d(Conv { out_channels, window, groups, bias }), slices)?.as_slice() {
             &[Value::Feature(result)] => Ok(result),
-            _ => Err(Misfit::Unsupported),
+            _ => Err(NodeMisfit::Unsupported),
         }
     })
 }
 
-pub(super) fn pool(to: &mut Translation, call: &Call) -> Outcome {
-    let Some(&[height, width]) = call.ints("kernel_shape") else { return Err(Misfit::Unsupported) };
+pub(super) fn pool(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
+    let Some(&[height, width]) = call.ints("kernel_shape") else { return Err(NodeMisfit::Unsupported) };
     let images = call.feature(0)?;
     let window = image_window(to, call, [size(height)?, size(width)?])?;
-    single(pooled(to, call, images, &window)?)
+    single(pool_every(to, call, images, &window)?)
 }
 
 /// A pooling of every image of a stack.
-pub(super) fn pooled(to: &mut Translation, call: &Call, images: Feature, window: &Window) -> Result<Feature, Misfit> {
+pub(super) fn pool_every(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
+    images: Feature,
+    window: &Window,
+) -> Result<Feature, NodeMisfit> {
     let count_include_pad = call.flag("count_include_pad");
-    over(to, call, (images, window), |to, slices, window| {
+    apply_to_every(to, call, (images, window), |to, slices, window| {
         let op = match call.node.op_type() {
             "MaxPool" => Op::MaxPool3d(window),
             _ => Op::AvgPool3d { window, count_include_pad },
@@ -84,39 +89,41 @@ pub(super) fn pooled(to: &mut Translation, call: &Call, images: Feature, window:
     })
 }
 
-fn image_window(to: &Translation, call: &Call, kernel: [usize; 2]) -> Result<Window, Misfit> {
-    let &[_, _, height, width] = to.builder.shape(call.feature(0)?.id).dims() else { return Err(Misfit::Unsupported) };
+fn image_window(to: &GraphTranslation, call: &NodeCall, kernel: [usize; 2]) -> Result<Window, NodeMisfit> {
+    let &[_, _, height, width] = to.builder.shape(call.feature(0)?.id).dims() else {
+        return Err(NodeMisfit::Unsupported);
+    };
     window(call, [height, width], kernel, [0; 4])
 }
 
 /// Applies an operation with such a window to every image.
-fn over(
-    to: &mut Translation,
-    call: &Call,
+fn apply_to_every(
+    to: &mut GraphTranslation,
+    call: &NodeCall,
     (images, window): (Feature, &Window),
-    apply: impl FnOnce(&mut Translation, Feature, Volume) -> Result<Feature, Misfit>,
-) -> Result<Feature, Misfit> {
-    let batch = held(to, images, 4).ok_or(Misfit::Unsupported)?;
-    let (window, sides) = deepened(window);
+    apply: impl FnOnce(&mut GraphTranslation, Feature, VolumeWindow) -> Result<Feature, NodeMisfit>,
+) -> Result<Feature, NodeMisfit> {
+    let batch = stacked_batch(to, images, 4).ok_or(NodeMisfit::Unsupported)?;
+    let (window, sides) = as_volume_window(window);
     // Moves the channels in front of the images.
-    let turn = |to: &mut Translation, what: &str, input: Feature| {
+    let turn = |to: &mut GraphTranslation, what: &str, input: Feature| {
         to.add_like(&format!("{}_{what}", own_name(call)), Op::Transpose { order: vec![1, 0, 2, 3] }, &[input])
     };
-    let slices = Feature { batch: Some(batch.at(1)), ..turn(to, "slices", images)? };
+    let slices = Feature { batch: Some(batch.moved_to(1)), ..turn(to, "slices", images)? };
     if sides.is_some() && call.node.op_type() != "Conv" {
-        return Err(Misfit::Unsupported);
+        return Err(NodeMisfit::Unsupported);
     }
-    let slices = padded(to, call, slices, sides)?;
+    let slices = pad_volume(to, call, slices, sides)?;
     let result = apply(to, slices, window)?;
     Ok(Feature { batch: Some(batch), ..turn(to, "images", result)? })
 }
 
-fn deepened(window: &Window) -> (Volume, Sides) {
+fn as_volume_window(window: &Window) -> (VolumeWindow, UnequalPadding) {
     let Window { kernel, stride, padding: [top, left, bottom, right], dilation, ceil } = *window;
     let alike = [top, left] == [bottom, right];
     let deep = |shallow: usize, [height, width]: [usize; 2]| [shallow, height, width];
     let padding = if alike { deep(0, [top, left]) } else { [0; 3] };
     let volume =
-        Volume { kernel: deep(1, kernel), stride: deep(1, stride), padding, dilation: deep(1, dilation), ceil };
+        VolumeWindow { kernel: deep(1, kernel), stride: deep(1, stride), padding, dilation: deep(1, dilation), ceil };
     (volume, (!alike).then_some([[0, 0], [top, bottom], [left, right]]))
 }

@@ -132,7 +132,7 @@ fn places_looked_up_for_every_sample_are_integers_of_it() {
     let network = draft.node("Reshape", &["g", "apart"], "y", vec![]).output("y").load().network;
     let looked_up = network.nodes().iter().find(|node| matches!(node.op, Op::Unknown(_))).unwrap();
     let places = network.node(looked_up.inputs[1]);
-    assert_eq!((places.element, places.shape.dims()), (Element::Integer, [3, 8, 8].as_slice()));
+    assert_eq!((places.element, places.shape.dims()), (ElementKind::Integer, [3, 8, 8].as_slice()));
     rewritten(&network);
 }
 
@@ -202,7 +202,7 @@ fn slopes_of_prelu_are_trained() {
         let network = draft.output("y").load().network;
         assert!(network.coverage().is_full());
         assert_eq!(network.parameters(), trained as u64);
-        assert_eq!(network.nodes()[2].op, Op::Binary(Binary::PRelu));
+        assert_eq!(network.nodes()[2].op, Op::Binary(BinaryFunction::PRelu));
         rewritten(&network);
     }
 }
@@ -235,7 +235,7 @@ fn tensors_that_the_default_exporter_merged_are_told_apart_by_its_notes() {
 impl Draft {
     /// An image plus a table of 2 heads and 49 x 49 positions. The table was computed from the parameter `table` of module
     /// `attn`, and is named after the last operation.
-    pub(crate) fn looked_up(table: &str, last: &str) -> Loaded {
+    pub(crate) fn looked_up(table: &str, last: &str) -> LoadedOnnx {
         let draft = Draft::opset(17).input("x", [Is(2), Is(2), Is(49), Is(49)]);
         let draft = draft
             .stored(last, floats(&[1, 2, 49, 49], &[0.5; 4802]))

@@ -1,10 +1,10 @@
 //! What the nodes of a file read besides their data, where they have fewer channels: tensors along the channels, such as biases and scales, by the
 //! channels of the values that they meet.
 
-use super::Kept;
-use crate::number::{Dims, Number};
+use super::KeptPositions;
+use crate::number::{BatchNumber, TensorDims};
 use crate::operator_names;
-use crate::reader::Seen;
+use crate::reader::ReadValue;
 use crate::schema::{GraphProto, NodeProto, TensorProto};
 use crate::tensor;
 use perf4sight_network::{Network, Shape};
@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The remaining positions of one axis of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cut<'a> {
+pub(super) struct AxisCut<'a> {
     pub axis: usize,
     pub kept: &'a [usize],
 }
 
 /// The channels of a value, on an axis of the file's tensor.
 #[derive(Clone, Copy)]
-pub(super) struct Channels<'a> {
+pub(super) struct ValueChannels<'a> {
     /// Counted from the last, which is 1.
     pub from_last: usize,
     pub before: usize,
@@ -27,28 +27,28 @@ pub(super) struct Channels<'a> {
 }
 
 /// What one node wants of a tensor that it reads; none where it is not known which value it meets.
-type Wanted<'a> = Option<Option<Cut<'a>>>;
+type WantedCut<'a> = Option<Option<AxisCut<'a>>>;
 
-pub(super) struct Places<'a> {
-    values: &'a BTreeMap<String, Seen>,
+pub(super) struct CutPlaces<'a> {
+    values: &'a BTreeMap<String, ReadValue>,
     /// What remains of nodes, by name.
-    kept: &'a BTreeMap<&'a str, Kept<'a>>,
+    kept: &'a BTreeMap<&'a str, KeptPositions<'a>>,
     /// The shapes of nodes before and now, by name.
     shapes: BTreeMap<&'a str, [&'a Shape; 2]>,
 }
 
 /// The tensors that become shorter, and the stored ones that copies were made of, by the names of the copies.
 #[derive(Default)]
-pub(super) struct Planned<'a> {
-    pub cuts: BTreeMap<String, Cut<'a>>,
+pub(super) struct PlannedCuts<'a> {
+    pub cuts: BTreeMap<String, AxisCut<'a>>,
     pub copies: BTreeMap<String, String>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> CutPlaces<'a> {
     /// `names` gives the name in `pruned` of every node of `network`.
     pub fn new(
-        values: &'a BTreeMap<String, Seen>,
-        kept: &'a BTreeMap<&'a str, Kept<'a>>,
+        values: &'a BTreeMap<String, ReadValue>,
+        kept: &'a BTreeMap<&'a str, KeptPositions<'a>>,
         [network, pruned]: [&'a Network; 2],
         names: &BTreeMap<&str, &str>,
     ) -> Self {
@@ -58,22 +58,22 @@ impl<'a> Places<'a> {
             let name = names.get(&*node.name).copied().unwrap_or(&node.name);
             Some((&*node.name, [&node.shape, *after.get(name)?]))
         });
-        Places { values, kept, shapes: shapes.collect() }
+        CutPlaces { values, kept, shapes: shapes.collect() }
     }
 
     /// The channels of a value that becomes smaller.
-    pub fn channels(&self, value: &str) -> Option<Channels<'a>> {
+    pub fn channels(&self, value: &str) -> Option<ValueChannels<'a>> {
         let seen = self.values.get(value)?;
         let kept = self.kept.get(seen.node.as_str())?;
         let outputs = kept.outputs?;
         let before = self.shapes.get(seen.node.as_str())?[0];
         let axis = before.rank().checked_sub(kept.axis_from_last)?;
         let from_last = match seen.batch {
-            Some(batch) if batch.alone() && batch.axis > axis => kept.axis_from_last + 1,
-            Some(batch) if !batch.alone() && batch.axis == axis => return None,
+            Some(batch) if batch.is_alone() && batch.axis > axis => kept.axis_from_last + 1,
+            Some(batch) if !batch.is_alone() && batch.axis == axis => return None,
             _ => kept.axis_from_last,
         };
-        Some(Channels { from_last, before: before.dims()[axis], kept: outputs })
+        Some(ValueChannels { from_last, before: before.dims()[axis], kept: outputs })
     }
 
     /// Whether a value becomes smaller.
@@ -83,10 +83,10 @@ impl<'a> Places<'a> {
     }
 
     /// The sizes of a value in the file before and now, the batch as a symbol.
-    pub fn sizes(&self, value: &str) -> Option<[Dims; 2]> {
+    pub fn sizes(&self, value: &str) -> Option<[TensorDims; 2]> {
         let seen = self.values.get(value)?;
         let dims = |shape: &Shape| match seen.batch {
-            Some(batch) => batch.tensor_dims(shape, Number::BATCH),
+            Some(batch) => batch.tensor_dims(shape, BatchNumber::BATCH),
             None => shape.dims().iter().map(|&size| size.into()).collect(),
         };
         self.shapes.get(seen.node.as_str()).map(|shapes| shapes.map(dims))
@@ -94,18 +94,18 @@ impl<'a> Places<'a> {
 
     /// Finds what remains of the tensors that nodes read along their channels. A tensor that several nodes read, of which other channels remain for each,
     /// is stored once for each of them from now on.
-    pub fn plan(&self, graph: &mut GraphProto, is_filters: impl Fn(&str) -> bool) -> Planned<'a> {
+    pub fn plan(&self, graph: &mut GraphProto, is_filters: impl Fn(&str) -> bool) -> PlannedCuts<'a> {
         let sizes = stored_sizes(graph);
-        let mut readers: BTreeMap<String, Vec<(usize, usize, Wanted<'a>)>> = BTreeMap::new();
+        let mut readers: BTreeMap<String, Vec<(usize, usize, WantedCut<'a>)>> = BTreeMap::new();
         for (index, node) in graph.node.iter().enumerate() {
             for (place, input) in node.input.iter().enumerate() {
                 let Some(dims) = sizes.get(input).filter(|_| !is_filters(input)) else { continue };
-                readers.entry(input.clone()).or_default().push((index, place, self.wanted(node, place, dims)));
+                readers.entry(input.clone()).or_default().push((index, place, self.wanted_cut(node, place, dims)));
             }
         }
-        let mut planned = Planned::default();
+        let mut planned = PlannedCuts::default();
         for (tensor, readers) in readers {
-            let mut wanted: Vec<Option<Cut>> = Vec::new();
+            let mut wanted: Vec<Option<AxisCut>> = Vec::new();
             for one in readers.iter().filter_map(|(_, _, wanted)| *wanted) {
                 if !wanted.contains(&one) {
                     wanted.push(one);
@@ -118,7 +118,7 @@ impl<'a> Places<'a> {
             for other in &wanted[1..] {
                 let own = readers.iter().filter(|(_, _, wanted)| *wanted == Some(*other));
                 let places: Vec<(usize, usize)> = own.map(|&(node, place, _)| (node, place)).collect();
-                let copy = copied(graph, &tensor, &places);
+                let copy = copy_tensor(graph, &tensor, &places);
                 planned.cuts.extend(other.map(|cut| (copy.clone(), cut)));
                 planned.copies.insert(copy, tensor.clone());
             }
@@ -129,14 +129,15 @@ impl<'a> Places<'a> {
     }
 
     /// What a node wants of a tensor of these sizes that it reads at a place.
-    fn wanted(&self, node: &NodeProto, place: usize, dims: &[usize]) -> Wanted<'a> {
+    fn wanted_cut(&self, node: &NodeProto, place: usize, dims: &[usize]) -> WantedCut<'a> {
         let output = node.output.first()?;
-        let aligned = |channels: Channels<'a>| {
+        let aligned = |channels: ValueChannels<'a>| {
             let axis = dims.len().checked_sub(channels.from_last)?;
-            (dims[axis] == channels.before).then_some(Cut { axis, kept: channels.kept })
+            (dims[axis] == channels.before).then_some(AxisCut { axis, kept: channels.kept })
         };
-        let alone =
-            |channels: Channels<'a>| (dims == [channels.before]).then_some(Cut { axis: 0, kept: channels.kept });
+        let alone = |channels: ValueChannels<'a>| {
+            (dims == [channels.before]).then_some(AxisCut { axis: 0, kept: channels.kept })
+        };
         let is_aligned = match node.op_type() {
             "BatchNormalization" | "InstanceNormalization" | "GroupNormalization" if place > 0 => false,
             "Conv" | "ConvTranspose" if place == 2 => false,
@@ -147,12 +148,12 @@ impl<'a> Places<'a> {
             other if operator_names::binary(other).is_some() => true,
             _ => return None,
         };
-        let met = self.met(output, node)?;
+        let met = self.channels_met(output, node)?;
         Some(met.and_then(|channels| if is_aligned { aligned(channels) } else { alone(channels) }))
     }
 
     /// The channels of what a node makes, or of what it reads; none inside where all of them remain.
-    fn met(&self, output: &str, node: &NodeProto) -> Option<Option<Channels<'a>>> {
+    fn channels_met(&self, output: &str, node: &NodeProto) -> Option<Option<ValueChannels<'a>>> {
         let known = |value: &str| self.values.get(value).filter(|seen| self.shapes.contains_key(seen.node.as_str()));
         let inputs = node.input.iter().map(String::as_str);
         let value = std::iter::once(output).chain(inputs).find(|value| known(value).is_some())?;
@@ -176,7 +177,7 @@ pub(super) fn constant(node: &NodeProto) -> Option<&TensorProto> {
 }
 
 /// Stores a tensor again, which the nodes at these places read from now on, and returns its name.
-fn copied(graph: &mut GraphProto, tensor: &str, places: &[(usize, usize)]) -> String {
+fn copy_tensor(graph: &mut GraphProto, tensor: &str, places: &[(usize, usize)]) -> String {
     let taken: BTreeSet<&str> = graph.initializer.iter().map(TensorProto::name).collect();
     let outputs = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
     let taken: BTreeSet<&str> = taken.into_iter().chain(outputs).collect();

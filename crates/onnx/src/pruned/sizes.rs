@@ -1,19 +1,19 @@
 //! Numbers of channels that are written into a file: the sizes of views and copies, the lengths and bounds of parts.
 
-use super::places::{Places, constant};
+use super::places::{CutPlaces, constant};
 use crate::attributes;
 use crate::schema::{GraphProto, NodeProto, TensorProto};
-use crate::source::described;
+use crate::source::node_text;
 use crate::tensor::{self, values};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes the numbers that nodes with fewer channels read into the graph. A node reads a tensor of its own from then on: others may read the same.
-pub(super) fn write(graph: &mut GraphProto, places: &Places) {
+pub(super) fn write(graph: &mut GraphProto, places: &CutPlaces) {
     let stored = integers(graph);
     let mut made: Vec<TensorProto> = Vec::new();
     let mut before: BTreeSet<String> = BTreeSet::new();
     for node in &mut graph.node {
-        for (place, numbers) in changed(node, &stored, places) {
+        for (place, numbers) in changed_numbers(node, &stored, places) {
             let Some(output) = node.output.first() else { continue };
             let name = format!("{output}.{}", names(node).get(place).copied().unwrap_or("numbers"));
             made.push(TensorProto { name: Some(name.clone()), ..attributes::vector(numbers) });
@@ -39,7 +39,7 @@ fn names(node: &NodeProto) -> [&'static str; 3] {
 }
 
 /// The first node that moves channels which become fewer, and of which it is not known that it does so for fewer, too.
-pub(super) fn fixed(graph: &GraphProto, places: &Places) -> Option<String> {
+pub(super) fn unknown_size_node(graph: &GraphProto, places: &CutPlaces) -> Option<String> {
     const MOVES: [&str; 8] = ["Reshape", "Expand", "Slice", "Split", "Gather", "GatherElements", "GatherND", "Tile"];
     let stored = integers(graph);
     let is_fixed = |node: &&NodeProto| {
@@ -47,14 +47,14 @@ pub(super) fn fixed(graph: &GraphProto, places: &Places) -> Option<String> {
         let follows = match node.op_type() {
             // Where sizes are computed, older exporters compute them from those of the input.
             "Reshape" | "Expand" => true,
-            "Slice" => is_written && !changed(node, &stored, places).is_empty(),
+            "Slice" => is_written && !changed_numbers(node, &stored, places).is_empty(),
             "Split" => node.input.len() < 2 || is_written,
             _ => false,
         };
         let values = node.input.first().into_iter().chain(node.output.first());
         MOVES.contains(&node.op_type()) && !follows && values.into_iter().any(|value| places.is_smaller(value))
     };
-    graph.node.iter().find(is_fixed).map(described)
+    graph.node.iter().find(is_fixed).map(node_text)
 }
 
 /// The integers that are stored in a graph, by name.
@@ -69,11 +69,15 @@ fn integers(graph: &GraphProto) -> BTreeMap<String, Vec<i64>> {
 }
 
 /// The numbers of a node that change, each with the place at which it reads them.
-fn changed(node: &NodeProto, stored: &BTreeMap<String, Vec<i64>>, places: &Places) -> Vec<(usize, Vec<i64>)> {
+fn changed_numbers(
+    node: &NodeProto,
+    stored: &BTreeMap<String, Vec<i64>>,
+    places: &CutPlaces,
+) -> Vec<(usize, Vec<i64>)> {
     let read = |place: usize| node.input.get(place).and_then(|input| stored.get(input));
     match node.op_type() {
         "Reshape" | "Expand" => {
-            let own = read(1).and_then(|sizes| viewed(node, sizes, places));
+            let own = read(1).and_then(|sizes| view_sizes(node, sizes, places));
             own.map(|sizes| (1, sizes)).into_iter().collect()
         }
         "Split" => lengths(node, read(1), places).map(|lengths| (1, lengths)).into_iter().collect(),
@@ -83,21 +87,21 @@ fn changed(node: &NodeProto, stored: &BTreeMap<String, Vec<i64>>, places: &Place
 }
 
 /// The sizes of a view or a copy.
-fn viewed(node: &NodeProto, sizes: &[i64], places: &Places) -> Option<Vec<i64>> {
+fn view_sizes(node: &NodeProto, sizes: &[i64], places: &CutPlaces) -> Option<Vec<i64>> {
     let [before, after] = places.sizes(node.output.first()?)?;
     if before.len() != sizes.len() || after.len() != sizes.len() {
         return None;
     }
     let now = sizes.iter().zip(before.iter().zip(&after)).map(|(&size, (before, after))| {
-        let was_so = size > 0 && before.whole::<i64>() == Some(size);
-        after.whole::<i64>().filter(|_| was_so).unwrap_or(size)
+        let was_so = size > 0 && before.as_integer::<i64>() == Some(size);
+        after.as_integer::<i64>().filter(|_| was_so).unwrap_or(size)
     });
     let now: Vec<i64> = now.collect();
     (now != sizes).then_some(now)
 }
 
 /// The lengths of parts.
-fn lengths(node: &NodeProto, given: Option<&Vec<i64>>, places: &Places) -> Option<Vec<i64>> {
+fn lengths(node: &NodeProto, given: Option<&Vec<i64>>, places: &CutPlaces) -> Option<Vec<i64>> {
     // Older operators have their lengths as an attribute.
     if node.input.len() > 1 && given.is_none() || node.attribute.iter().any(|attribute| attribute.name() == "split") {
         return None;
@@ -106,7 +110,7 @@ fn lengths(node: &NodeProto, given: Option<&Vec<i64>>, places: &Places) -> Optio
     let length = |output: &String| {
         let [_, after] = places.sizes(output)?;
         let axis = if along < 0 { along + after.len() as i64 } else { along };
-        after.get(usize::try_from(axis).ok()?)?.whole::<i64>()
+        after.get(usize::try_from(axis).ok()?)?.as_integer::<i64>()
     };
     let now = node.output.iter().map(length).collect::<Option<Vec<i64>>>()?;
     let is_same = match given {
@@ -120,7 +124,7 @@ fn lengths(node: &NodeProto, given: Option<&Vec<i64>>, places: &Places) -> Optio
 fn bounds(
     node: &NodeProto,
     [starts, ends, axes, steps]: [Option<&Vec<i64>>; 4],
-    places: &Places,
+    places: &CutPlaces,
 ) -> Option<Vec<(usize, Vec<i64>)>> {
     let (input, [starts, ends]) = (node.input.first()?, [starts?, ends?]);
     let channels = places.channels(input)?;

@@ -8,7 +8,7 @@ use perf4sight_network::{Conv, NetworkBuilder, Op, Shape, Window};
 #[test]
 fn rows_and_columns_stay_in_order() {
     // A matrix of 3 rows and 4 columns of one byte each.
-    let matrix = || Values { dims: vec![3, 4], raw: (0..12).collect() };
+    let matrix = || TensorValues { dims: vec![3, 4], raw: (0..12).collect() };
     let mut values = matrix();
     values.keep(0, Some(&[0, 2]));
     values.keep(1, Some(&[1, 3]));
@@ -21,7 +21,7 @@ fn rows_and_columns_stay_in_order() {
 }
 
 /// A file of a network, with weights that count up from 0 in every tensor.
-fn counted(network: &Network) -> Vec<u8> {
+fn counting_file(network: &Network) -> Vec<u8> {
     let mut model = ModelProto::decode(crate::to_bytes(network).as_slice()).expect("what was written can be read");
     let graph = model.graph.as_mut().expect("a network has a graph");
     let weights = graph.input.split_off(1).into_iter().map(|input| {
@@ -76,17 +76,17 @@ fn network(filters: usize) -> Result<Network> {
 fn the_remaining_weights_are_those_of_the_original() -> Result<()> {
     let folder = tempfile::TempDir::new().expect("a folder for the test");
     let [source, out] = ["small.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
-    std::fs::write(&source, counted(&network(3)?)).expect("a new folder can be written to");
+    std::fs::write(&source, counting_file(&network(3)?)).expect("a new folder can be written to");
     // The middle one of three filters goes.
     let left = [0, 2];
-    let kept = |inputs, outputs| Kept { inputs, outputs, axis_from_last: 3 };
+    let kept = |inputs, outputs| KeptPositions { inputs, outputs, axis_from_last: 3 };
     let kept = BTreeMap::from([
         ("wide", kept(None, Some(left.as_slice()))),
         ("norm", kept(Some(&left), Some(&left))),
         ("deep", kept(Some(&left), Some(&left))),
         ("back", kept(Some(&left), None)),
     ]);
-    write_pruned([&source, &out], &Dims::new(), &network(2)?, &kept, false)?;
+    write_pruned([&source, &out], &NamedDims::new(), &network(2)?, &kept, false)?;
     let weights = weights(&out);
     // Rows of two of the first matrix of 3 x 2, columns of the last of 2 x 3, by hand.
     let expected = [
@@ -103,16 +103,16 @@ fn the_remaining_weights_are_those_of_the_original() -> Result<()> {
     // What was written is the pruned network. It is replaced, by the network without weights too, until somebody trains its weights.
     assert_eq!(crate::read(&out)?.network.nodes().len(), network(2)?.nodes().len());
     crate::write(&network(2)?, &out)?;
-    write_pruned([&source, &out], &Dims::new(), &network(2)?, &kept, false)?;
+    write_pruned([&source, &out], &NamedDims::new(), &network(2)?, &kept, false)?;
     let mut trained = std::fs::read(&out).expect("it was written");
     let middle = trained.len() / 2;
     trained[middle] ^= 1;
     std::fs::write(&out, &trained).expect("it can be written to");
-    assert!(write_pruned([&source, &out], &Dims::new(), &network(2)?, &kept, false).is_err());
+    assert!(write_pruned([&source, &out], &NamedDims::new(), &network(2)?, &kept, false).is_err());
     assert!(crate::write(&network(2)?, &out).is_err());
     // Without the cut of the depthwise layer it would be another network.
     let less = kept.into_iter().filter(|(layer, _)| *layer != "deep").collect();
-    let refused = write_pruned([&source, &out], &Dims::new(), &network(2)?, &less, true);
+    let refused = write_pruned([&source, &out], &NamedDims::new(), &network(2)?, &less, true);
     assert!(refused.is_err_and(|error| error.to_string().contains("perf4sight.prune")));
     Ok(())
 }
@@ -120,8 +120,8 @@ fn the_remaining_weights_are_those_of_the_original() -> Result<()> {
 #[test]
 fn filters_of_groups_keep_the_channels_of_their_group() {
     // Four filters in two groups, each of which reads three of six channels: filter 2 is the first of the second group.
-    let mut values = Values { dims: vec![4, 3, 1], raw: (0..12).collect() };
-    let kept = Kept { inputs: Some(&[0, 2, 4, 5]), outputs: Some(&[1, 2]), axis_from_last: 3 };
+    let mut values = TensorValues { dims: vec![4, 3, 1], raw: (0..12).collect() };
+    let kept = KeptPositions { inputs: Some(&[0, 2, 4, 5]), outputs: Some(&[1, 2]), axis_from_last: 3 };
     values.keep_of_groups(2, [kept.outputs, kept.inputs]);
     assert_eq!((values.dims, values.raw), (vec![2, 2, 1], vec![3, 5, 7, 8]));
 }
@@ -149,13 +149,13 @@ fn a_bias_that_is_added_behind_its_layer_is_cut_with_it() -> Result<()> {
     let [source, out] = ["old.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
     std::fs::write(&source, with_biases_behind(3, 4).bytes()).expect("a new folder can be written to");
     let (wide, high) = ([0, 2], [1, 2, 3]);
-    let kept = |inputs, outputs, axis_from_last| Kept { inputs, outputs, axis_from_last };
+    let kept = |inputs, outputs, axis_from_last| KeptPositions { inputs, outputs, axis_from_last };
     let kept = BTreeMap::from([
         ("wide", kept(None, Some(wide.as_slice()), 3)),
         ("high", kept(Some(&wide), Some(&high), 1)),
         ("y", kept(Some(&high), None, 1)),
     ]);
-    write_pruned([&source, &out], &Dims::new(), &with_biases_behind(2, 3).load().network, &kept, false)?;
+    write_pruned([&source, &out], &NamedDims::new(), &with_biases_behind(2, 3).load().network, &kept, false)?;
     let weights = weights(&out);
     // The second of three filters goes, and the first of four features.
     assert_eq!(weights["2"], (vec![1, 2, 1, 1], vec![0.0, 2.0]));
@@ -180,10 +180,10 @@ fn a_view_with_written_sizes_gives_what_the_layer_behind_it_reads() -> Result<()
     let [source, out] = ["view.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
     std::fs::write(&source, with_view(4).bytes()).expect("a new folder can be written to");
     let left = [0, 3];
-    let kept = |inputs, outputs, axis_from_last| Kept { inputs, outputs, axis_from_last };
+    let kept = |inputs, outputs, axis_from_last| KeptPositions { inputs, outputs, axis_from_last };
     let kept =
         BTreeMap::from([("c", kept(None, Some(left.as_slice()), 3)), ("f", kept(Some(left.as_slice()), None, 1))]);
-    write_pruned([&source, &out], &Dims::new(), &with_view(2).load().network, &kept, false)?;
+    write_pruned([&source, &out], &NamedDims::new(), &with_view(2).load().network, &kept, false)?;
     let weights = weights(&out);
     assert_eq!(weights["view.sizes"], (vec![2], vec![-1.0, 2.0]));
     assert_eq!(weights["f.weight"], (vec![2, 2], vec![0.0, 3.0, 4.0, 7.0]));
@@ -197,8 +197,9 @@ fn a_file_without_weights_is_refused_as_one() {
     let [source, out] = ["bare.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
     let bare = network(3).expect("it can be built");
     std::fs::write(&source, crate::to_bytes(&bare)).expect("a new folder can be written to");
-    let kept = BTreeMap::from([("wide", Kept { inputs: None, outputs: Some(&[0, 2]), axis_from_last: 3 })]);
-    let refused = write_pruned([&source, &out], &Dims::new(), &bare, &kept, false).map_err(|error| error.to_string());
+    let kept = BTreeMap::from([("wide", KeptPositions { inputs: None, outputs: Some(&[0, 2]), axis_from_last: 3 })]);
+    let refused =
+        write_pruned([&source, &out], &NamedDims::new(), &bare, &kept, false).map_err(|error| error.to_string());
     assert!(refused.is_err_and(|error| error.contains("holds no weights for \"wide\"")));
 }
 
@@ -233,13 +234,13 @@ fn equal_biases_that_are_stored_once_keep_the_channels_of_their_layers() -> Resu
     let [source, out] = ["equal.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
     std::fs::write(&source, with_equal_biases(3, 3).bytes()).expect("a new folder can be written to");
     let (first, second) = ([0, 2], [1]);
-    let kept = |inputs, outputs| Kept { inputs, outputs, axis_from_last: 3 };
+    let kept = |inputs, outputs| KeptPositions { inputs, outputs, axis_from_last: 3 };
     let kept = BTreeMap::from([
         ("a", kept(None, Some(first.as_slice()))),
         ("b", kept(Some(&first), Some(&second))),
         ("c", kept(Some(&second), None)),
     ]);
-    write_pruned([&source, &out], &Dims::new(), &with_equal_biases(2, 1).load().network, &kept, false)?;
+    write_pruned([&source, &out], &NamedDims::new(), &with_equal_biases(2, 1).load().network, &kept, false)?;
     let weights = weights(&out);
     assert_eq!(weights["a.bias"], (vec![2], vec![0.0, 2.0]));
     assert_eq!(weights["b.bias"], (vec![1], vec![1.0]));
@@ -255,8 +256,8 @@ fn a_bias_that_two_layers_read_keeps_the_channels_of_each() -> Result<()> {
     let both = |first: &[usize], second: &[usize]| {
         let of = [[None, Some(first)], [Some(first), Some(second)], [Some(second), None]];
         let kept = ["a", "b", "c"].into_iter().zip(of);
-        let kept = kept.map(|(layer, [inputs, outputs])| (layer, Kept { inputs, outputs, axis_from_last: 3 }));
-        write_pruned([&source, &out], &Dims::new(), &with_one_bias(2).load().network, &kept.collect(), false)
+        let kept = kept.map(|(layer, [inputs, outputs])| (layer, KeptPositions { inputs, outputs, axis_from_last: 3 }));
+        write_pruned([&source, &out], &NamedDims::new(), &with_one_bias(2).load().network, &kept.collect(), false)
     };
     both(&[0, 2], &[0, 1])?;
     let own = weights(&out);
@@ -315,9 +316,9 @@ fn scales_and_normalisations_that_are_stored_once_keep_the_channels_of_their_lay
     assert_eq!(names.len(), 10, "{names:?}");
     let kept = names.iter().enumerate().skip(1).map(|(index, name)| {
         let [inputs, outputs] = left(index);
-        (name.as_str(), Kept { inputs, outputs, axis_from_last: 3 })
+        (name.as_str(), KeptPositions { inputs, outputs, axis_from_last: 3 })
     });
-    write_pruned([&source, &out], &Dims::new(), &with_scales(2, 1).load().network, &kept.collect(), false)?;
+    write_pruned([&source, &out], &NamedDims::new(), &with_scales(2, 1).load().network, &kept.collect(), false)?;
     let weights = weights(&out);
     for name in ["n.weight", "n.bias", "a_scale"] {
         assert_eq!(weights[name], (vec![2], vec![0.0, 2.0]), "{name}");
@@ -333,27 +334,27 @@ fn what_is_stored_once_stays_so_where_nothing_is_cut() -> Result<()> {
     let folder = tempfile::TempDir::new().expect("a folder for the test");
     let [source, out] = ["whole.onnx", "same.onnx"].map(|name| folder.path().join(name));
     std::fs::write(&source, with_scales(3, 3).bytes()).expect("a new folder can be written to");
-    write_pruned([&source, &out], &Dims::new(), &crate::read(&source)?.network, &BTreeMap::new(), false)?;
+    write_pruned([&source, &out], &NamedDims::new(), &crate::read(&source)?.network, &BTreeMap::new(), false)?;
     assert_eq!(weights(&out).keys().collect::<Vec<_>>(), weights(&source).keys().collect::<Vec<_>>());
     Ok(())
 }
 
 /// The weights of a file by name, and its nodes.
-type Written = (BTreeMap<String, (Vec<i64>, Vec<f64>)>, Vec<NodeProto>);
+type WrittenGraph = (BTreeMap<String, (Vec<i64>, Vec<f64>)>, Vec<NodeProto>);
 
 /// Writes what remains of the nodes of a draft, by name.
 fn written(
     [whole, less]: [&Draft; 2],
     kept: &[(&str, [Option<&[usize]>; 2])],
     axis_from_last: usize,
-) -> Result<Written> {
+) -> Result<WrittenGraph> {
     let folder = tempfile::TempDir::new().expect("a folder for the test");
     let [source, out] = ["whole.onnx", "smaller.onnx"].map(|name| folder.path().join(name));
     std::fs::write(&source, whole.bytes()).expect("a new folder can be written to");
     let kept = kept
         .iter()
-        .map(|(name, [inputs, outputs])| (*name, Kept { inputs: *inputs, outputs: *outputs, axis_from_last }));
-    write_pruned([&source, &out], &Dims::new(), &less.load().network, &kept.collect(), false)?;
+        .map(|(name, [inputs, outputs])| (*name, KeptPositions { inputs: *inputs, outputs: *outputs, axis_from_last }));
+    write_pruned([&source, &out], &NamedDims::new(), &less.load().network, &kept.collect(), false)?;
     let bytes = std::fs::read(&out).expect("it was written");
     let model = ModelProto::decode(bytes.as_slice()).expect("it is ONNX");
     Ok((weights(&out), model.graph.unwrap_or_default().node))

@@ -28,7 +28,7 @@ pub(super) fn resize(
             "Gemm" | "MatMul" | "Dropout" | "Relu" | "Identity" => {
                 wanted.extend(node.input.first().map(|input| (input.clone(), features)));
             }
-            "Reshape" => sizes.extend(resized(node, &stored, features)),
+            "Reshape" => sizes.extend(resized_view(node, &stored, features)),
             _ => {}
         }
     }
@@ -62,7 +62,7 @@ fn stored_sizes(graph: &GraphProto) -> BTreeMap<String, Vec<i64>> {
 
 /// The sizes of a view with another of them, the last that is as before, which it reads from now on, and the name of those that it read: other views may
 /// read them too.
-fn resized(
+fn resized_view(
     node: &mut NodeProto,
     stored: &BTreeMap<String, Vec<i64>>,
     [before, now]: [usize; 2],

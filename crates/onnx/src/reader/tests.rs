@@ -3,7 +3,7 @@
 use super::followed_pass;
 use crate::schema::FunctionProto;
 use crate::tests::*;
-use perf4sight_network::{Kernels, Runs};
+use perf4sight_network::{OperatorKind, PytorchRun};
 
 fn relu(input: &str, output: &str) -> NodeProto {
     NodeProto {
@@ -29,7 +29,7 @@ fn every_output_is_a_result_that_nobody_overwrites() {
     let draft =
         draft.node("Flatten", &["clipped"], "flat", vec![]).node("Mul", &["features", "half"], "beside", vec![]);
     let two = draft.clone().output("flat").output("features").output("half").output("flat").load();
-    let names = |loaded: &Loaded| {
+    let names = |loaded: &LoadedOnnx| {
         let name = |output| loaded.network.node(output).name.clone();
         loaded.network.outputs().iter().map(|output| name(*output)).collect::<Vec<_>>()
     };
@@ -190,7 +190,7 @@ fn passes_of_the_module_are_read_from_its_note() {
     let pass = followed_pass("4 1000 900 attention=/ convolution=10,20/30,40")
         .expect("the form that python/perf4sight writes");
     assert_eq!((pass.samples, pass.most, pass.left, pass.operators.len()), (4, 1000, 900, 2));
-    assert_eq!(pass.operators[&Kernels::Convolution], [vec![10, 20], vec![30, 40]]);
+    assert_eq!(pass.operators[&OperatorKind::Convolution], [vec![10, 20], vec![30, 40]]);
     for wrong in
         ["", "4", "4 x", "4 1000", "4 1000 9 cow=1/2", "4 1000 9 convolution=1,2", "4 1000 9 convolution=1,x/2"]
     {
@@ -229,7 +229,7 @@ fn operations_of_a_function_with_a_backward_of_its_own_may_keep_its_inputs_alone
         note(draft.node("Mul", &["t", "e"], "y", vec![])).output("y").load()
     };
     let within = |network: &Network| {
-        let nodes = network.nodes().iter().filter(|node| node.runs == Runs::InFunction);
+        let nodes = network.nodes().iter().filter(|node| node.runs == PytorchRun::InFunction);
         nodes.map(|node| node.name.clone()).collect::<Vec<_>>()
     };
     let function = loaded("Gate.apply");

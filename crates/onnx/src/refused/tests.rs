@@ -19,7 +19,7 @@ fn weights_in_sixteen_bits_are_parameters_like_others() {
         let draft = Draft::new().stored("c.weight", stored(&[4, 3, 1, 1])).stored("c.bias", stored(&[4]));
         let mut draft = draft.node("Conv", &["x", "c.weight", "c.bias"], "y", vec![]).output("y");
         draft.graph().input[0] = Draft::typed("x", [Named("batch"), Is(3), Is(8), Is(8)], kind);
-        let Loaded { network, warnings } = draft.load();
+        let LoadedOnnx { network, warnings } = draft.load();
         assert_eq!((network.parameters(), network.coverage().is_full()), (16, true), "{kind:?}");
         let name = kind.as_str_name().to_lowercase();
         let expected = format!("holds its numbers in {name}: they are counted, measured and predicted as float32");
@@ -66,7 +66,7 @@ fn ten_gigabytes_of_weights_elsewhere_are_never_looked_for() {
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("large.onnx");
     std::fs::write(&path, draft.bytes()).unwrap();
-    let error = read_with_magnitudes(&path, &Dims::new(), None).unwrap_err().to_string();
+    let error = read_with_magnitudes(&path, &NamedDims::new(), None).unwrap_err().to_string();
     assert!(error.contains("nowhere.data") && error.contains("export_params=True"), "{error}");
 }
 
@@ -167,7 +167,7 @@ fn dimensions_that_a_file_leaves_open_are_said_by_name() {
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("tokens.onnx");
     std::fs::write(&path, draft.bytes()).unwrap();
-    let sized = |name: &str| read_sized(&path, &Dims::from([(name.to_string(), 197)]));
+    let sized = |name: &str| read_sized(&path, &NamedDims::from([(name.to_string(), 197)]));
     let network = sized("tokens").unwrap().network;
     assert_eq!((network.output_shape(), network.macs()), (&Shape::new([197, 4]), 197 * 8 * 4));
     rewritten(&network);

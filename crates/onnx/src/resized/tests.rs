@@ -2,26 +2,26 @@
 
 use crate::tests::*;
 use perf4sight_network::zoo;
-use perf4sight_network::zoo::{Dataset, Images};
+use perf4sight_network::zoo::{Dataset, ImageDataset};
 
 /// The file of a draft or of a written network.
-struct Written {
+struct WrittenFile {
     path: std::path::PathBuf,
     _folder: tempfile::TempDir,
 }
 
-fn written(bytes: &[u8]) -> Written {
+fn written(bytes: &[u8]) -> WrittenFile {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("net.onnx");
     std::fs::write(&path, bytes).unwrap();
-    Written { path, _folder: folder }
+    WrittenFile { path, _folder: folder }
 }
 
-fn at(file: &Written, input: impl Into<Vec<usize>>) -> error::Result<Loaded> {
-    read_at(&file.path, &Dims::new(), &Shape::new(input))
+fn at(file: &WrittenFile, input: impl Into<Vec<usize>>) -> error::Result<LoadedOnnx> {
+    read_at(&file.path, &NamedDims::new(), &Shape::new(input))
 }
 
-fn problem(file: &Written, input: impl Into<Vec<usize>>) -> String {
+fn problem(file: &WrittenFile, input: impl Into<Vec<usize>>) -> String {
     at(file, input).unwrap_err().to_string()
 }
 
@@ -30,8 +30,8 @@ fn a_graph_that_fixes_nothing_is_what_is_built_for_the_other_size() {
     for name in ["resnet18", "mobilenetv2", "squeezenet", "googlenet", "mnasnet"] {
         let file = written(&to_bytes(&zoo::build(name, Dataset::Imagenet).unwrap()));
         for images in ["imagenet-3x320x320", "imagenet-3x256x192", "imagenet-3x96x96"] {
-            let built = zoo::build(name, Images::named(images).unwrap()).unwrap();
-            let Loaded { network, warnings } = at(&file, built.input_shape().dims()).unwrap();
+            let built = zoo::build(name, ImageDataset::from_word(images).unwrap()).unwrap();
+            let LoadedOnnx { network, warnings } = at(&file, built.input_shape().dims()).unwrap();
             assert_eq!((network, warnings), (built.renamed("net"), vec![]), "{name} {images}");
         }
         let own = read(&file.path).unwrap();
@@ -118,7 +118,7 @@ fn an_image_that_is_resized_to_a_size_stays_of_it() {
     let draft =
         Draft::new().weight("w", [4, 3, 3, 3]).node("Conv", &["x", "w"], "c", vec![with::ints("strides", vec![2, 2])]);
     let draft = draft.numbers("to", &[1, 4, 8, 8]).node("Resize", &["c", "", "", "to"], "y", vec![]).output("y");
-    let Loaded { network, warnings } = at(&written(&draft.0.encode_to_vec()), [3, 32, 32]).unwrap();
+    let LoadedOnnx { network, warnings } = at(&written(&draft.0.encode_to_vec()), [3, 32, 32]).unwrap();
     assert_eq!(network.output_shape(), &Shape::new([4, 8, 8]));
     assert!(warnings.iter().any(|answer| answer.contains("that it was exported with: y")), "{warnings:?}");
 }

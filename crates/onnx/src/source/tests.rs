@@ -1,7 +1,7 @@
 //! Several inputs: ids of words, masks, and the tables that ids are looked up in.
 
 use crate::tests::*;
-use perf4sight_network::{Element, Embedding, Input};
+use perf4sight_network::{ElementKind, Embedding, NetworkInput};
 
 impl Draft {
     pub(crate) fn ids(mut self, name: &str, dims: impl IntoIterator<Item = Dim>) -> Draft {
@@ -23,7 +23,7 @@ fn table(rows: usize, width: usize, fixed: Option<Shape>) -> Op {
 #[test]
 fn words_are_looked_up_in_tables() {
     let network = Draft::words().output("looked").load().network;
-    assert_eq!(network.nodes()[0].op, Op::Input(Input::integers(Shape::new([16]))));
+    assert_eq!(network.nodes()[0].op, Op::Input(NetworkInput::integers(Shape::new([16]))));
     assert_eq!(network.nodes()[1].op, table(100, 8, None));
     assert_eq!((network.nodes()[0].name.as_str(), network.nodes()[1].name.as_str()), ("input", "words"));
     assert_eq!((network.output_shape(), network.parameters(), network.macs()), (&Shape::new([16, 8]), 800, 0));
@@ -39,7 +39,7 @@ fn words_are_looked_up_in_tables() {
 fn one_word_a_sample_is_an_input() {
     let draft = Draft::opset(17).ids("user", [Named("batch")]).weight("users.weight", [50, 16]);
     let network = draft.node("Gather", &["users.weight", "user"], "y", vec![]).output("y").load().network;
-    assert_eq!(network.nodes()[0].op, Op::Input(Input::integers(Shape::new([]))));
+    assert_eq!(network.nodes()[0].op, Op::Input(NetworkInput::integers(Shape::new([]))));
     assert_eq!((network.output_shape(), network.parameters()), (&Shape::new([16]), 800));
     rewritten(&network);
 }
@@ -81,7 +81,7 @@ fn several_inputs_keep_their_names() {
     let draft = draft.node("Concat", &["flat", "rows"], "y", vec![with::int("axis", 1)]);
     let network = draft.output("y").load().network;
     let inputs = network.inputs().map(|(_, node, input)| (node.name.as_str(), input.element));
-    assert_eq!(inputs.collect::<Vec<_>>(), [("ids", Element::Integer), ("x", Element::Number)]);
+    assert_eq!(inputs.collect::<Vec<_>>(), [("ids", ElementKind::Integer), ("x", ElementKind::Number)]);
     assert_eq!((network.read().as_str(), network.output_shape()), ("16 integers, 3x8x8", &Shape::new([3 * 64 + 128])));
     rewritten(&network);
 }
@@ -92,8 +92,8 @@ fn masks_become_numbers_where_the_file_says_so() {
     draft.graph().input.push(Draft::typed("mask", [Named("batch"), Is(16), Is(1)], DataType::Bool));
     let draft = draft.node("Cast", &["mask"], "kept", vec![with::int("to", DataType::Float as i64)]);
     let network = draft.node("Mul", &["looked", "kept"], "y", vec![]).output("y").load().network;
-    assert_eq!(named(&network, "kept").op, Op::Cast(Element::Number));
-    assert_eq!(named(&network, "kept").element, Element::Number);
+    assert_eq!(named(&network, "kept").op, Op::Cast(ElementKind::Number));
+    assert_eq!(named(&network, "kept").element, ElementKind::Number);
     rewritten(&network);
 }
 

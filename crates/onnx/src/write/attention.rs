@@ -1,10 +1,10 @@
 //! Writes attention in the parts that PyTorch's exporters write, which every reader of ONNX supports.
 
-use super::Writer;
+use super::GraphWriter;
 use crate::attributes as with;
 use perf4sight_network::Node;
 
-impl Writer<'_> {
+impl GraphWriter<'_> {
     /// Both factors are scaled by the root of the scale; the keys are transposed before.
     pub(super) fn attention(&mut self, node: &Node) {
         let rank = node.shape.rank();

@@ -1,17 +1,17 @@
 //! Writes element-wise functions, comparisons and choices. All tensors between operations are numbers, also truth
 //! values.
 
-use super::{Writer, data_type};
+use super::{GraphWriter, data_type};
 use crate::attributes as with;
 use crate::operator_names;
 use crate::schema::AttributeProto;
 use crate::schema::tensor_proto::DataType;
-use perf4sight_network::{Activation, Binary, Element, Node};
+use perf4sight_network::{Activation, BinaryFunction, ElementKind, Node};
 
 /// A constant factor or summand whose value is unknown is written as this. No activation results from it.
 pub(super) const SOME_CONSTANT: f32 = 2.0;
 
-impl Writer<'_> {
+impl GraphWriter<'_> {
     pub(super) fn activation(&mut self, node: &Node, activation: Activation) {
         let operator = operator_names::of_activation(activation);
         if operator == "Clip" {
@@ -22,7 +22,7 @@ impl Writer<'_> {
             return self.with_numbers(node, operator, bounds.to_vec(), vec![]);
         }
         if activation == Activation::Silu {
-            return self.gated(node);
+            return self.write_gate(node);
         }
         if activation == Activation::Not {
             return self.logical(node, operator);
@@ -32,7 +32,7 @@ impl Writer<'_> {
     }
 
     /// `x * sigmoid(x)`.
-    fn gated(&mut self, node: &Node) {
+    fn write_gate(&mut self, node: &Node) {
         let gate = format!("{}/gate", node.name);
         let mut inputs = self.inputs(node);
         self.push_node(&gate, "Sigmoid", inputs.clone(), vec![]);
@@ -40,16 +40,16 @@ impl Writer<'_> {
         self.emit(node, "Mul", inputs, vec![]);
     }
 
-    pub(super) fn binary(&mut self, node: &Node, binary: Binary) {
+    pub(super) fn binary(&mut self, node: &Node, binary: BinaryFunction) {
         let operator = operator_names::of_binary(binary);
-        if matches!(binary, Binary::And | Binary::Or | Binary::Xor) {
+        if matches!(binary, BinaryFunction::And | BinaryFunction::Or | BinaryFunction::Xor) {
             return self.logical(node, operator);
         }
         if binary.is_truth() {
-            return self.compared(node, operator);
+            return self.write_comparison(node, operator);
         }
         let inputs = self.operands(node);
-        let whole = if binary == Binary::Mod { vec![with::int("fmod", 1)] } else { vec![] };
+        let whole = if binary == BinaryFunction::Mod { vec![with::int("fmod", 1)] } else { vec![] };
         self.emit(node, operator, inputs, whole);
     }
 
@@ -58,9 +58,9 @@ impl Writer<'_> {
         let mut inputs = self.inputs(node);
         if inputs.len() == 1 {
             let constant = match self.network.node(node.inputs[0]).element {
-                Element::Number => with::scalar(SOME_CONSTANT),
-                Element::Integer => with::vector(vec![SOME_CONSTANT as i64]),
-                Element::Truth => with::truth(true),
+                ElementKind::Number => with::scalar(SOME_CONSTANT),
+                ElementKind::Integer => with::vector(vec![SOME_CONSTANT as i64]),
+                ElementKind::Truth => with::truth(true),
             };
             inputs.push(self.constant(node, "constant", constant));
         }
@@ -69,23 +69,24 @@ impl Writer<'_> {
 
     pub(super) fn choice(&mut self, node: &Node) {
         let mut inputs = self.inputs(node);
-        inputs[0] = self.truth(node, 0, inputs[0].clone());
+        inputs[0] = self.write_truth(node, 0, inputs[0].clone());
         self.emit(node, "Where", inputs, vec![]);
     }
 
     /// A comparison; ONNX gives truth values, which are cast back to numbers.
-    fn compared(&mut self, node: &Node, operator: &str) {
+    fn write_comparison(&mut self, node: &Node, operator: &str) {
         let inputs = self.operands(node);
         self.cast_result(node, operator, inputs, vec![]);
     }
 
     fn logical(&mut self, node: &Node, operator: &str) {
         let inputs = if operator == "Not" { self.inputs(node) } else { self.operands(node) };
-        let truths = inputs.into_iter().enumerate().map(|(place, input)| self.truth(node, place, input)).collect();
+        let truths =
+            inputs.into_iter().enumerate().map(|(place, input)| self.write_truth(node, place, input)).collect();
         self.cast_result(node, operator, truths, vec![]);
     }
 
-    fn truth(&mut self, node: &Node, place: usize, input: String) -> String {
+    fn write_truth(&mut self, node: &Node, place: usize, input: String) -> String {
         let name = format!("{}/truth_{place}", node.name);
         self.push_node(&name, "Cast", vec![input], vec![with::int("to", DataType::Bool as i64)]);
         name

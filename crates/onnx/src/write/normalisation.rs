@@ -1,10 +1,10 @@
 //! Writes normalisations.
 
-use super::Writer;
+use super::GraphWriter;
 use crate::attributes as with;
 use perf4sight_network::{Affine, Node};
 
-impl Writer<'_> {
+impl GraphWriter<'_> {
     /// The training form, whose further outputs are the running statistics. It requires channels on the second axis: axes of a
     /// sample before the channels count as samples.
     pub(super) fn batch_norm(&mut self, node: &Node, axis: usize) {
@@ -41,7 +41,7 @@ impl Writer<'_> {
         let mut inputs = self.inputs(node);
         inputs.extend(self.affine(node, &channels, affine));
         if affine != Affine::ScaleAndShift {
-            inputs.push(self.filled(node, "no_shift", &channels, 0.0));
+            inputs.push(self.write_filled(node, "no_shift", &channels, 0.0));
         }
         self.emit(node, "GroupNormalization", inputs, vec![with::int("num_groups", groups as i64)]);
     }
@@ -51,13 +51,13 @@ impl Writer<'_> {
         let trained = ["weight", "bias"].into_iter().take(affine.tensors());
         let mut inputs: Vec<String> = trained.map(|name| self.weight(node, name, dims)).collect();
         if inputs.is_empty() {
-            inputs.push(self.filled(node, "no_scale", dims, 1.0));
+            inputs.push(self.write_filled(node, "no_scale", dims, 1.0));
         }
         inputs
     }
 
     /// An untrained tensor of equal numbers.
-    fn filled(&mut self, node: &Node, what: &str, dims: &[usize], value: f32) -> String {
+    fn write_filled(&mut self, node: &Node, what: &str, dims: &[usize], value: f32) -> String {
         let shape = self.integers(node, &format!("{what}_shape"), dims.iter().map(|&dim| dim as i64).collect());
         let name = format!("{}/{what}", node.name);
         let mut number = with::scalar(value);

@@ -1,14 +1,14 @@
 //! Writes unsupported operations as in their original file, between views if the batch does not come first.
 
-use super::{Writer, batched, value_info};
+use super::{GraphWriter, batch_dimensions, value_info};
 use crate::attributes as with;
 use crate::schema::{AttributeProto, NodeProto, TensorProto};
-use perf4sight_network::op::{At, continued};
-use perf4sight_network::{Layout, Node, Operand, Original, Shape, Unknown};
+use perf4sight_network::op::{NodePosition, continued};
+use perf4sight_network::{BatchLayout, Node, OriginalOperand, OriginalOperation, Shape, UnknownOperation};
 use prost::Message;
 
-impl Writer<'_> {
-    pub(super) fn original(&mut self, node: &Node, unknown: &Unknown, original: &Original) {
+impl GraphWriter<'_> {
+    pub(super) fn original(&mut self, node: &Node, unknown: &UnknownOperation, original: &OriginalOperation) {
         let (domain, operator) = unknown.op_type.split_once("::").unwrap_or(("", &unknown.op_type));
         let version = match domain {
             "" => &mut self.opset,
@@ -17,27 +17,27 @@ impl Writer<'_> {
         *version = original.opset.max(*version);
         let result = self.result(node, original);
         if !self.also(node, original, &result) {
-            self.whole(node, original, (domain, operator), &result);
+            self.write_original(node, original, (domain, operator), &result);
         }
         // If samples are combined, a further axis is as long as the batch; inference finds it.
-        if let (Layout::Alone(axis), false) = (original.layout, unknown.across) {
-            let mut dims = batched(&node.shape);
+        if let (BatchLayout::Alone(axis), false) = (original.layout, unknown.across) {
+            let mut dims = batch_dimensions(&node.shape);
             dims[..=axis].rotate_left(1);
             self.graph.value_info.push(value_info(&result, dims));
         }
-        if original.layout != Layout::Alone(0) {
+        if original.layout != BatchLayout::Alone(0) {
             self.batch_first(node, result, original.layout);
         }
     }
 
-    fn result(&self, node: &Node, original: &Original) -> String {
-        if original.layout == Layout::Alone(0) { node.name.clone() } else { format!("{}/result", node.name) }
+    fn result(&self, node: &Node, original: &OriginalOperation) -> String {
+        if original.layout == BatchLayout::Alone(0) { node.name.clone() } else { format!("{}/result", node.name) }
     }
 
     /// Makes an operation that is already written for another of its outputs give this one too. False if there is none, or if the
     /// output is taken.
-    fn also(&mut self, node: &Node, original: &Original, result: &str) -> bool {
-        let free = continued(At { nodes: self.network.nodes(), node }).find_map(|other| {
+    fn also(&mut self, node: &Node, original: &OriginalOperation, result: &str) -> bool {
+        let free = continued(NodePosition { nodes: self.network.nodes(), node }).find_map(|other| {
             let written = self.graph.node.iter().position(|written| written.name() == other.name)?;
             let place = self.graph.node[written].output.get(original.output)?;
             (*place == unread(other, original.output)).then_some(written)
@@ -45,11 +45,17 @@ impl Writer<'_> {
         free.map(|written| self.graph.node[written].output[original.output] = result.to_string()).is_some()
     }
 
-    fn whole(&mut self, node: &Node, original: &Original, (domain, operator): (&str, &str), result: &str) {
+    fn write_original(
+        &mut self,
+        node: &Node,
+        original: &OriginalOperation,
+        (domain, operator): (&str, &str),
+        result: &str,
+    ) {
         let mut read = node.inputs.iter();
         let mut input = Vec::new();
         for (place, operand) in original.operands.iter().enumerate() {
-            input.push(if let Operand::Node(layout) = operand {
+            input.push(if let OriginalOperand::Node(layout) = operand {
                 // There are as many as nodes that it reads.
                 read.next().map_or(String::new(), |&id| {
                     let source = self.network.node(id);
@@ -70,22 +76,22 @@ impl Writer<'_> {
         self.graph.node.push(NodeProto { name, op_type, domain, input, output, attribute, ..Default::default() });
     }
 
-    fn operand(&mut self, node: &Node, place: usize, operand: &Operand) -> String {
+    fn operand(&mut self, node: &Node, place: usize, operand: &OriginalOperand) -> String {
         let what = format!("operand_{place}");
         match operand {
-            Operand::Weight(dims) => self.weight(node, if place == 1 { "weight" } else { &what }, dims),
-            Operand::Buffer(dims) => self.weight(node, &format!("{what}.buffer"), dims),
-            Operand::Numbers(tensor) => {
+            OriginalOperand::Weight(dims) => self.weight(node, if place == 1 { "weight" } else { &what }, dims),
+            OriginalOperand::Buffer(dims) => self.weight(node, &format!("{what}.buffer"), dims),
+            OriginalOperand::Numbers(tensor) => {
                 let tensor = TensorProto::decode(tensor.as_slice()).unwrap_or_default();
                 self.constant(node, &what, tensor)
             }
-            Operand::Integers(dims, values) => self.counted(node, &what, dims, values),
-            Operand::Node(_) | Operand::Absent => String::new(),
+            OriginalOperand::Integers(dims, values) => self.batch_integers(node, &what, dims, values),
+            OriginalOperand::Node(_) | OriginalOperand::Absent => String::new(),
         }
     }
 
     /// Integers, some of which may be multiples of the batch.
-    fn counted(&mut self, node: &Node, what: &str, dims: &[usize], values: &[[i64; 2]]) -> String {
+    fn batch_integers(&mut self, node: &Node, what: &str, dims: &[usize], values: &[[i64; 2]]) -> String {
         let dims: Vec<i64> = dims.iter().map(|&dim| dim as i64).collect();
         let part = |index: usize| TensorProto {
             dims: dims.clone(),
@@ -113,15 +119,15 @@ impl Writer<'_> {
     }
 
     /// A node's result with its batch on the axis that an operation needs.
-    fn laid_out(&mut self, node: &Node, place: usize, (source, shape): (&str, &Shape), layout: Layout) -> String {
+    fn laid_out(&mut self, node: &Node, place: usize, (source, shape): (&str, &Shape), layout: BatchLayout) -> String {
         let moved = format!("{}/laid_out_{place}", node.name);
         match layout {
-            Layout::Alone(0) => return source.to_string(),
-            Layout::Alone(axis) => {
+            BatchLayout::Alone(0) => return source.to_string(),
+            BatchLayout::Alone(axis) => {
                 let order = (1..=axis as i64).chain([0]).chain(axis as i64 + 1..=shape.rank() as i64).collect();
                 self.push_node(&moved, "Transpose", vec![source.to_string()], vec![with::ints("perm", order)]);
             }
-            Layout::Rows => {
+            BatchLayout::Rows => {
                 let target = std::iter::once(-1).chain(shape.dims().iter().skip(1).map(|&dim| dim as i64)).collect();
                 let target = self.integers(node, &format!("rows_{place}"), target);
                 self.push_node(&moved, "Reshape", vec![source.to_string(), target], vec![]);
@@ -131,24 +137,24 @@ impl Writer<'_> {
     }
 
     /// The node's own result, with its batch first again.
-    fn batch_first(&mut self, node: &Node, result: String, layout: Layout) {
+    fn batch_first(&mut self, node: &Node, result: String, layout: BatchLayout) {
         match layout {
-            Layout::Alone(axis) => {
+            BatchLayout::Alone(axis) => {
                 let axis = axis as i64;
                 let order =
                     std::iter::once(axis).chain((0..=node.shape.rank() as i64).filter(|&from| from != axis)).collect();
-                self.named(node, "Transpose", vec![result], vec![with::ints("perm", order)]);
+                self.write_last_step(node, "Transpose", vec![result], vec![with::ints("perm", order)]);
             }
-            Layout::Rows => {
+            BatchLayout::Rows => {
                 let target = std::iter::once(-1).chain(node.shape.dims().iter().map(|&dim| dim as i64)).collect();
                 let target = self.integers(node, "samples", target);
-                self.named(node, "Reshape", vec![result, target], vec![]);
+                self.write_last_step(node, "Reshape", vec![result, target], vec![]);
             }
         }
     }
 
     /// A last step, which gives the node's result under another node name.
-    fn named(&mut self, node: &Node, operator: &str, inputs: Vec<String>, attributes: Vec<AttributeProto>) {
+    fn write_last_step(&mut self, node: &Node, operator: &str, inputs: Vec<String>, attributes: Vec<AttributeProto>) {
         self.emit(node, operator, inputs, attributes);
         self.rename_last(format!("{}/batch_first", node.name));
     }

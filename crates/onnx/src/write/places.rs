@@ -1,11 +1,11 @@
 //! Writes operations that look elements up by position.
 
-use super::{Writer, axis_with_batch, windowed};
+use super::{GraphWriter, axis_with_batch, window_attributes_of};
 use crate::attributes as with;
 use crate::schema::NodeProto;
-use perf4sight_network::{ArgMax, Beyond, Fold, GridSample, Interpolation, Node, TopK};
+use perf4sight_network::{ArgMax, Fold, GridSample, Interpolation, Node, OutsideValues, TopK};
 
-impl Writer<'_> {
+impl GraphWriter<'_> {
     pub(super) fn arg_max(&mut self, node: &Node, place: &ArgMax) {
         let operator = if place.largest { "ArgMax" } else { "ArgMin" };
         let inputs = self.inputs(node);
@@ -37,7 +37,8 @@ impl Writer<'_> {
     pub(super) fn fold(&mut self, node: &Node, fold: &Fold) {
         let numbers = [("image", fold.image), ("block", fold.window.kernel)];
         let numbers = numbers.map(|(what, pair)| self.integers(node, what, pair.map(|side| side as i64).to_vec()));
-        let attributes = windowed(&fold.window).into_iter().filter(|attribute| attribute.name() != "kernel_shape");
+        let attributes =
+            window_attributes_of(&fold.window).into_iter().filter(|attribute| attribute.name() != "kernel_shape");
         self.with_numbers(node, "Col2Im", numbers.to_vec(), attributes.collect());
     }
 
@@ -48,9 +49,9 @@ impl Writer<'_> {
             Interpolation::Cubic => "cubic",
         };
         let beyond = match sample.beyond {
-            Beyond::Zeros => "zeros",
-            Beyond::Edge => "border",
-            Beyond::Reflect => "reflection",
+            OutsideValues::Zeros => "zeros",
+            OutsideValues::Edge => "border",
+            OutsideValues::Reflect => "reflection",
         };
         let attributes = vec![
             with::text("mode", mode),

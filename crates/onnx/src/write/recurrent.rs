@@ -1,12 +1,12 @@
 //! Writes recurrent layers, between views: ONNX has the time steps before the batch.
 
-use super::Writer;
+use super::GraphWriter;
 use crate::STEPS_FIRST;
 use crate::attributes as with;
 use crate::schema::NodeProto;
-use perf4sight_network::{Cell, Node, Recurrent};
+use perf4sight_network::{Node, Recurrent, RecurrentKind};
 
-impl Writer<'_> {
+impl GraphWriter<'_> {
     pub(super) fn recurrent(&mut self, node: &Node, layer: &Recurrent) {
         let features = self.network.input_of(node, 0).features();
         let (directions, rows, hidden) = (layer.directions(), layer.rows(), layer.hidden);
@@ -26,9 +26,9 @@ impl Writer<'_> {
         let direction = if layer.both_ways { "bidirectional" } else { "forward" };
         let mut attribute = vec![with::int("hidden_size", hidden as i64), with::text("direction", direction)];
         match layer.cell {
-            Cell::Gru => attribute.push(with::int("linear_before_reset", 1)),
-            Cell::Relu => attribute.push(with::texts("activations", &vec!["Relu"; directions])),
-            Cell::Lstm | Cell::Tanh => {}
+            RecurrentKind::Gru => attribute.push(with::int("linear_before_reset", 1)),
+            RecurrentKind::Relu => attribute.push(with::texts("activations", &vec!["Relu"; directions])),
+            RecurrentKind::Lstm | RecurrentKind::Tanh => {}
         }
         let [name, op_type] = [node.name.as_str(), layer.cell.operator()].map(|word| Some(word.to_string()));
         self.graph.node.push(NodeProto { name, op_type, input, output, attribute, ..Default::default() });

@@ -1,24 +1,24 @@
 //! Writes operations that change the size of tensors.
 
 use super::elementwise::SOME_CONSTANT;
-use super::{Writer, axis_with_batch};
+use super::{GraphWriter, axis_with_batch};
 use crate::attributes as with;
 use crate::operator_names::of_reduction;
 use crate::schema::AttributeProto;
-use perf4sight_network::{Fill, Interpolation, Node, Pick, Reduction, Shape};
+use perf4sight_network::{Interpolation, Node, PaddingFill, PickedElements, ReductionKind, Shape};
 
-impl Writer<'_> {
+impl GraphWriter<'_> {
     pub(super) fn reshape(&mut self, node: &Node, shape: &Shape) {
         // 0 keeps the batch.
-        self.shaped(node, "Reshape", 0, shape);
+        self.write_shaped(node, "Reshape", 0, shape);
     }
 
     pub(super) fn expand(&mut self, node: &Node, shape: &Shape) {
         // A length of 1 leaves the batch as it is.
-        self.shaped(node, "Expand", 1, shape);
+        self.write_shaped(node, "Expand", 1, shape);
     }
 
-    fn shaped(&mut self, node: &Node, operator: &str, batch: i64, shape: &Shape) {
+    fn write_shaped(&mut self, node: &Node, operator: &str, batch: i64, shape: &Shape) {
         let target = std::iter::once(batch).chain(shape.dims().iter().map(|&dim| dim as i64)).collect();
         let target = self.integers(node, "shape", target);
         self.with_numbers(node, operator, vec![target], vec![]);
@@ -49,7 +49,7 @@ impl Writer<'_> {
         self.with_numbers(node, "Slice", numbers.to_vec(), vec![]);
     }
 
-    pub(super) fn every(&mut self, node: &Node, axis: usize, [start, step]: [usize; 2]) {
+    pub(super) fn write_strided_slice(&mut self, node: &Node, axis: usize, [start, step]: [usize; 2]) {
         // The largest end is beyond any axis.
         let numbers =
             [("starts", start as i64), ("ends", i64::MAX), ("axes", axis_with_batch(axis)), ("steps", step as i64)];
@@ -57,7 +57,7 @@ impl Writer<'_> {
         self.with_numbers(node, "Slice", numbers.to_vec(), vec![]);
     }
 
-    pub(super) fn reduce(&mut self, node: &Node, reduction: Reduction, axes: &[usize], keep: bool) {
+    pub(super) fn reduce(&mut self, node: &Node, reduction: ReductionKind, axes: &[usize], keep: bool) {
         let axes = self.integers(node, "axes", axes.iter().map(|&axis| axis_with_batch(axis)).collect());
         self.with_numbers(node, of_reduction(reduction), vec![axes], vec![with::int("keepdims", i64::from(keep))]);
     }
@@ -75,7 +75,7 @@ impl Writer<'_> {
     }
 
     /// Lookups with unknown positions read them when the network runs.
-    pub(super) fn pick(&mut self, node: &Node, pick: &Pick) {
+    pub(super) fn pick(&mut self, node: &Node, pick: &PickedElements) {
         let places = match pick.places.as_slice() {
             [] => self.indices_input(node, &[pick.count]),
             places => self.integers(node, "places", places.iter().map(|&place| place as i64).collect()),
@@ -83,18 +83,18 @@ impl Writer<'_> {
         self.with_numbers(node, "Gather", vec![places], vec![with::int("axis", axis_with_batch(pick.axis))]);
     }
 
-    pub(super) fn pad(&mut self, node: &Node, sides: &[[i64; 2]], fill: Fill) {
+    pub(super) fn pad(&mut self, node: &Node, sides: &[[i64; 2]], fill: PaddingFill) {
         let [before, behind] = [0, 1].map(|end| sides.iter().map(move |side| side[end]));
         let pads = std::iter::once(0).chain(before).chain([0]).chain(behind).collect();
         let pads = self.integers(node, "pads", pads);
         let mode = match fill {
-            Fill::Zeros | Fill::Constant => "constant",
-            Fill::Reflect => "reflect",
-            Fill::Edge => "edge",
-            Fill::Wrap => "wrap",
+            PaddingFill::Zeros | PaddingFill::Constant => "constant",
+            PaddingFill::Reflect => "reflect",
+            PaddingFill::Edge => "edge",
+            PaddingFill::Wrap => "wrap",
         };
         let mut numbers = vec![pads];
-        if fill == Fill::Constant {
+        if fill == PaddingFill::Constant {
             // No window pads with this number, so that none includes this padding.
             numbers.push(self.constant(node, "constant", with::scalar(SOME_CONSTANT)));
         }

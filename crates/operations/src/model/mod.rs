@@ -7,20 +7,20 @@ mod residual;
 mod scaling;
 mod uncertainty;
 
-pub use left_out::{Group, LeftOut, Predicted};
-pub use scaling::Scaling;
+pub use left_out::{LeftOutGroup, LeftOutGroups, PredictedOperation};
+pub use scaling::TimeScaling;
 pub(crate) use scaling::by_sheets;
 
-use crate::class::Class;
-use crate::element::Element;
-use crate::gpus::{bare, is_part, sheet, sheets};
-use crate::row::Row;
-use crate::work::Work;
-use left_out::Split;
+use crate::class::OperationClass;
+use crate::element::ElementType;
+use crate::gpus::{is_part, normalised_name, sheet, sheets};
+use crate::row::OperationRow;
+use crate::work::OperationWork;
+use left_out::LeftOutSplit;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_cost::trees::Forest;
-use physical::Physical;
-use scaling::Sample;
+use physical::PhysicalRates;
+use scaling::ComparedOperation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -39,19 +39,19 @@ const NINE_OF_TEN: f64 = 1.645;
 const UNLIKE: f64 = 0.25;
 
 /// Told how many pieces of a fit are done, each time that some are; an error ends the fit.
-pub type Watch<'a> = dyn Fn(u64) -> Result<()> + 'a;
+pub type FitProgress<'a> = dyn Fn(u64) -> Result<()> + 'a;
 
 /// The physical part with its trees.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Fitted {
-    physical: Physical,
+struct FittedParts {
+    physical: PhysicalRates,
     trees: Option<Forest>,
 }
 
 /// What operations take on GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperationModel {
-    fitted: Fitted,
+    fitted: FittedParts,
     /// How much of the trees' answer counts: as much as helps networks that were left out.
     share: f64,
     rows: usize,
@@ -60,9 +60,9 @@ pub struct OperationModel {
     /// The types of elements of the rows.
     #[serde(default)]
     elements: BTreeSet<String>,
-    samples: Vec<Sample>,
-    by_network: LeftOut,
-    by_gpu: Option<LeftOut>,
+    samples: Vec<ComparedOperation>,
+    by_network: LeftOutGroups,
+    by_gpu: Option<LeftOutGroups>,
     /// What was doubtful of the rows, in sentences.
     #[serde(default)]
     doubts: Vec<String>,
@@ -79,7 +79,7 @@ pub struct KnownGpu {
 
 /// A predicted time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
+pub struct TimeEstimate {
     /// Microseconds of a call.
     pub time_us: f64,
     /// The interval that nine of ten measurements are expected in.
@@ -88,9 +88,9 @@ pub struct Estimate {
     pub unlike: bool,
 }
 
-impl Fitted {
-    fn new(rows: &[&Row]) -> Result<Self> {
-        let physical = Physical::fit(rows)?;
+impl FittedParts {
+    fn new(rows: &[&OperationRow]) -> Result<Self> {
+        let physical = PhysicalRates::fit(rows)?;
         let left: Vec<(Vec<f64>, f64)> = rows
             .iter()
             .filter_map(|row| {
@@ -98,18 +98,18 @@ impl Fitted {
                 Some((residual::features(row, &parts), row.time_us.ln() - parts.time().ln()))
             })
             .collect();
-        Ok(Fitted { trees: residual::fit(&left)?, physical })
+        Ok(FittedParts { trees: residual::fit(&left)?, physical })
     }
 
     /// The logarithms of the physical part, and of what trees add.
-    fn logs(&self, row: &Row, gpu: &str) -> Option<[f64; 2]> {
+    fn logs(&self, row: &OperationRow, gpu: &str) -> Option<[f64; 2]> {
         let parts = self.physical.parts(gpu, row.class, row.element.is_half(), row.work)?;
         let added = self.trees.as_ref().map_or(0.0, |trees| trees.predict_row(&residual::features(row, &parts)));
         Some([parts.time().ln(), added])
     }
 
     /// The logarithm of the predicted time; none where no operation of the class was measured.
-    fn log(&self, row: &Row, gpu: &str, share: f64) -> Option<f64> {
+    fn log(&self, row: &OperationRow, gpu: &str, share: f64) -> Option<f64> {
         self.logs(row, gpu).map(|[physical, added]| physical + share * added)
     }
 }
@@ -119,12 +119,12 @@ impl OperationModel {
     ///
     /// # Errors
     /// Too few rows; rows without a time.
-    pub fn fit(rows: Vec<Row>) -> Result<Self> {
+    pub fn fit(rows: Vec<OperationRow>) -> Result<Self> {
         OperationModel::fit_watched(rows, &|_| Ok(()))
     }
 
     /// Pieces of a fit: each that is left out, and all rows.
-    pub fn parts(rows: &[Row]) -> u64 {
+    pub fn parts(rows: &[OperationRow]) -> u64 {
         let rows = repeated::merged(rows);
         (left_out::networks(&rows).1.len() + left_out::known_gpus(&rows).len() + 1) as u64
     }
@@ -133,9 +133,9 @@ impl OperationModel {
     ///
     /// # Errors
     /// Its errors; an error of the watch, which ends the fit.
-    pub fn fit_watched(rows: Vec<Row>, watch: &Watch<'_>) -> Result<Self> {
+    pub fn fit_watched(rows: Vec<OperationRow>, watch: &FitProgress<'_>) -> Result<Self> {
         if let Some(row) = rows.iter().find(|row| row.time_us <= 0.0) {
-            let Row { operation, shapes, network, gpu, .. } = row;
+            let OperationRow { operation, shapes, network, gpu, .. } = row;
             return Err(Error::input(format!("{operation} of {shapes} in {network} on {gpu} has no measured time"))
                 .expected("a column time_us (or time_ms, time_s) with times above 0"));
         }
@@ -146,7 +146,7 @@ impl OperationModel {
         }
         let (share, by_network) = without_networks(&rows, watch)?;
         let by_gpu = left_out::gpus(&rows, share, watch)?;
-        let fitted = Fitted::new(&rows.iter().collect::<Vec<_>>())?;
+        let fitted = FittedParts::new(&rows.iter().collect::<Vec<_>>())?;
         watch(1)?;
         Ok(OperationModel {
             fitted,
@@ -179,7 +179,8 @@ impl OperationModel {
     /// A GPU that is neither, with the known ones.
     pub fn device(&self, name: &str) -> Result<KnownGpu> {
         let known = sheet(name);
-        let is_same = |own: &&String| bare(own) == bare(name) || (known.is_some() && sheet(own) == known);
+        let is_same =
+            |own: &&String| normalised_name(own) == normalised_name(name) || (known.is_some() && sheet(own) == known);
         if let Some(own) = self.gpus.iter().find(is_same) {
             return Ok(KnownGpu { name: own.clone(), measured: true });
         }
@@ -202,24 +203,24 @@ impl OperationModel {
     ///
     /// # Errors
     /// An operation of a class, or on elements of a type, that was never measured.
-    pub fn predict(&self, row: &Row, device: &KnownGpu) -> Result<Estimate> {
+    pub fn predict(&self, row: &OperationRow, device: &KnownGpu) -> Result<TimeEstimate> {
         self.check_element(row)?;
         let log = self.fitted.log(row, &device.name, self.share).ok_or_else(|| {
             Error::input(format!("no {} was measured, of which {} is one", row.class.name(), row.operation))
                 .help("train the model with networks that contain some")
         })?;
-        let off = self.off(device, row.class, row.element.is_half(), |left_out| left_out.row(row.class));
-        let beyond = self.beyond(device, row.class, row.element.is_half(), row.work).unwrap_or_default();
+        let off = self.class_error(device, row.class, row.element.is_half(), |left_out| left_out.row(row.class));
+        let beyond = self.error_beyond_range(device, row.class, row.element.is_half(), row.work).unwrap_or_default();
         let [low, high] = [-1.0, 1.0].map(|sign| (log + sign * off.hypot(beyond)).exp());
         let low = low.max(self.least_us(row, device).min((log - off).exp()));
-        Ok(Estimate { time_us: log.exp(), interval_us: (low, high), unlike: beyond > off.max(UNLIKE) })
+        Ok(TimeEstimate { time_us: log.exp(), interval_us: (low, high), unlike: beyond > off.max(UNLIKE) })
     }
 
     /// Products of fp16 and bf16 take the same; what other types take does not follow from each other.
-    fn check_element(&self, row: &Row) -> Result<()> {
-        let is_half = |element: Element| matches!(element, Element::Fp16 | Element::Bf16);
-        let is_alike = |known: Element| known == row.element || is_half(known) && is_half(row.element);
-        let mut known = self.elements.iter().filter_map(|name| Element::spelled(name));
+    fn check_element(&self, row: &OperationRow) -> Result<()> {
+        let is_half = |element: ElementType| matches!(element, ElementType::Fp16 | ElementType::Bf16);
+        let is_alike = |known: ElementType| known == row.element || is_half(known) && is_half(row.element);
+        let mut known = self.elements.iter().filter_map(|name| ElementType::from_spelling(name));
         match row.has_rate() && (self.elements.is_empty() || known.any(is_alike)) {
             true => Ok(()),
             false => {
@@ -230,23 +231,29 @@ impl OperationModel {
     }
 
     /// How times of kernels change from one GPU to another.
-    pub fn scaling(&self, from: &KnownGpu, to: &KnownGpu) -> Scaling {
-        Scaling::new(self, from, to)
+    pub fn scaling(&self, from: &KnownGpu, to: &KnownGpu) -> TimeScaling {
+        TimeScaling::new(self, from, to)
     }
 
     /// How times of kernels change from single to half precision; none unless products were measured in both.
-    pub fn to_half(&self, device: &KnownGpu) -> Option<Scaling> {
-        scaling::has_both(self).then(|| Scaling::to_half(self, device))
+    pub fn to_half(&self, device: &KnownGpu) -> Option<TimeScaling> {
+        scaling::has_both(self).then(|| TimeScaling::to_half(self, device))
     }
 
     /// Microseconds that an operation of a class takes on a GPU however little it does; none where none was measured.
-    pub fn launch_us(&self, class: Class, device: &KnownGpu) -> Option<f64> {
+    pub fn launch_us(&self, class: OperationClass, device: &KnownGpu) -> Option<f64> {
         Some(self.fitted.physical.parts(&device.name, class, false, scaling::NOTHING)?.launch)
     }
 
     /// The logarithm that errors of a class and precision on a GPU are within, by those of what was left out. Few GPUs do not say how far another one
     /// is from them, so that it is at least as uncertain as data sheets usually leave it.
-    fn off(&self, device: &KnownGpu, class: Class, half: bool, held: impl Fn(&LeftOut) -> f64) -> f64 {
+    fn class_error(
+        &self,
+        device: &KnownGpu,
+        class: OperationClass,
+        half: bool,
+        held: impl Fn(&LeftOutGroups) -> f64,
+    ) -> f64 {
         let device = scaling::measured_in(self, device, class, half);
         let known = held(&self.by_network) * if self.by_network.is_by_network() { 1.0 } else { UNTESTED };
         if device.measured {
@@ -261,20 +268,26 @@ impl OperationModel {
     }
 
     /// The logarithm that an operation is off beyond what those like the measured ones are, since its size says what theirs did not.
-    fn beyond(&self, device: &KnownGpu, class: Class, half: bool, work: Work) -> Option<f64> {
+    fn error_beyond_range(
+        &self,
+        device: &KnownGpu,
+        class: OperationClass,
+        half: bool,
+        work: OperationWork,
+    ) -> Option<f64> {
         let parts = self.fitted.physical.parts(&device.name, class, half, work)?;
         let uncertainty = self.fitted.physical.uncertainty(&device.name, class, half)?;
-        Some(NINE_OF_TEN * uncertainty.beyond(work, &parts).sqrt())
+        Some(NINE_OF_TEN * uncertainty.variance_beyond(work, &parts).sqrt())
     }
 
     /// The same of a launch.
-    fn launch_beyond(&self, device: &KnownGpu, class: Class, half: bool) -> Option<f64> {
+    fn launch_error_beyond(&self, device: &KnownGpu, class: OperationClass, half: bool) -> Option<f64> {
         let uncertainty = self.fitted.physical.uncertainty(&device.name, class, half)?;
-        Some(NINE_OF_TEN * uncertainty.of_launch().sqrt())
+        Some(NINE_OF_TEN * uncertainty.launch_variance_beyond().sqrt())
     }
 
     /// Microseconds that the FLOPs of an operation take at the most that a data sheet promises; 0 without one.
-    fn least_us(&self, row: &Row, device: &KnownGpu) -> f64 {
+    fn least_us(&self, row: &OperationRow, device: &KnownGpu) -> f64 {
         sheet(&device.name).map_or(0.0, |sheet| row.work.flops / sheet.most_flops(row.element.is_half()))
     }
 
@@ -294,12 +307,12 @@ impl OperationModel {
     }
 
     /// Errors for networks that were left out; for parts of the rows where there is one alone.
-    pub fn by_network(&self) -> &LeftOut {
+    pub fn by_network(&self) -> &LeftOutGroups {
         &self.by_network
     }
 
     /// Errors for GPUs that were left out; none where fewer than two with a data sheet were measured.
-    pub fn by_gpu(&self) -> Option<&LeftOut> {
+    pub fn by_gpu(&self) -> Option<&LeftOutGroups> {
         self.by_gpu.as_ref()
     }
 
@@ -341,15 +354,15 @@ impl OperationModel {
     }
 }
 
-/// A row with the logarithms of [`Fitted::logs`].
-type PredictedLogs<'r> = (&'r Row, [f64; 2]);
+/// A row with the logarithms of [`FittedParts::logs`].
+type PredictedLogs<'r> = (&'r OperationRow, [f64; 2]);
 
 /// Leaves out each network: the share of the trees that makes the squared errors least, and the errors with it.
-fn without_networks(rows: &[Row], watch: &Watch<'_>) -> Result<(f64, LeftOut)> {
+fn without_networks(rows: &[OperationRow], watch: &FitProgress<'_>) -> Result<(f64, LeftOutGroups)> {
     let (what, splits) = left_out::networks(rows);
     let mut predicted: Vec<(String, Vec<PredictedLogs>)> = Vec::new();
-    for Split { name, out, others } in splits {
-        let fitted = Fitted::new(&others)?;
+    for LeftOutSplit { name, out, others } in splits {
+        let fitted = FittedParts::new(&others)?;
         let logs = out.into_iter().filter_map(|row| Some((row, fitted.logs(row, &row.gpu)?)));
         predicted.push((name, logs.collect()));
         watch(1)?;
@@ -362,9 +375,9 @@ fn without_networks(rows: &[Row], watch: &Watch<'_>) -> Result<(f64, LeftOut)> {
         let logs = rows.iter().map(|(row, [physical, added])| (*row, physical + share * added));
         left_out::group(name, &logs.collect::<Vec<_>>())
     });
-    let groups: Vec<Group> = groups.collect();
+    let groups: Vec<LeftOutGroup> = groups.collect();
     match groups.is_empty() {
-        false => Ok((share, LeftOut { what: what.to_owned(), groups })),
+        false => Ok((share, LeftOutGroups { what: what.to_owned(), groups })),
         true => Err(Error::input("no two networks have a class of operations in common")
             .expected("networks with products, element-wise operations and the like")),
     }

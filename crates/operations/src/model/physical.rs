@@ -1,12 +1,12 @@
 //! The physical part: `time = launch + max(FLOPs / rate, bytes / rate) + overlap x min(the same)`, with rates as shares of a GPU's
 //! data sheet for each class and precision. Shares of all GPUs are fitted first; those of a GPU stay near them.
 
-use super::uncertainty::{Covariance, Evidence, Uncertainty, shares};
-use crate::class::Class;
-use crate::gpus::{Sheet, sheet, sheets};
+use super::uncertainty::{RateCovariance, RowEvidence, TimeUncertainty, shares};
+use crate::class::OperationClass;
+use crate::gpus::{DataSheet, sheet, sheets};
 use crate::minimize::{minimize, robust};
-use crate::row::Row;
-use crate::work::Work;
+use crate::row::OperationRow;
+use crate::work::OperationWork;
 use perf4sight_base::error::Result;
 use perf4sight_base::stats::median;
 use serde::{Deserialize, Serialize};
@@ -14,12 +14,12 @@ use std::collections::BTreeSet;
 
 /// Logarithms of the shares of FLOPs and bytes a second that operations reach, of a launch in microseconds, and the logit of how
 /// much of the shorter one adds to the longer.
-pub(super) type Logs = [f64; 4];
+pub(super) type LogRates = [f64; 4];
 
 /// Half of the peak, two thirds of the bandwidth, 4 us, a quarter: the usual orders of kernels.
-const MEDIANS: Logs = [-0.7, -0.4, 1.4, -1.1];
+const MEDIANS: LogRates = [-0.7, -0.4, 1.4, -1.1];
 /// Wide enough for a factor of 3 to either side: rows decide.
-const SPREADS: Logs = [1.0, 1.0, LAUNCH_SPREAD, 1.0];
+const SPREADS: LogRates = [1.0, 1.0, LAUNCH_SPREAD, 1.0];
 /// Launches differ least, by a factor of 2.
 pub(super) const LAUNCH_SPREAD: f64 = 0.8;
 /// How far the shares of one GPU are from those of all: half, as data sheets of GPUs promise more or less of what programs reach.
@@ -34,20 +34,20 @@ const GIGA: f64 = 1e3;
 
 /// The rates of a data sheet.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Peaks {
+pub(super) struct PeakRates {
     /// FLOPs a microsecond, in single and half precision.
     flops: [f64; 2],
     /// Bytes a microsecond.
     bytes: f64,
 }
 
-impl Peaks {
-    fn of(sheet: &Sheet) -> Self {
-        Peaks { flops: [sheet.single_tflops * TERA, sheet.half_tflops * TERA], bytes: sheet.memory_gbs * GIGA }
+impl PeakRates {
+    fn from_sheet(sheet: &DataSheet) -> Self {
+        PeakRates { flops: [sheet.single_tflops * TERA, sheet.half_tflops * TERA], bytes: sheet.memory_gbs * GIGA }
     }
 
     /// Times on another GPU compared with this one, where they follow each of the rates.
-    pub fn ratios(&self, other: &Peaks) -> [f64; 3] {
+    pub fn ratios(&self, other: &PeakRates) -> [f64; 3] {
         let [single, half] = [0, 1].map(|precision| self.flops[precision] / other.flops[precision]);
         [single, half, self.bytes / other.bytes]
     }
@@ -59,31 +59,31 @@ impl Peaks {
     }
 
     /// Of the GPU that a name contains; else medians of all data sheets, as a scale.
-    pub fn named(gpu: &str) -> Self {
-        let middle = |rate: fn(&Sheet) -> f64| median(&sheets().iter().map(rate).collect::<Vec<_>>());
+    pub fn for_gpu(gpu: &str) -> Self {
+        let middle = |rate: fn(&DataSheet) -> f64| median(&sheets().iter().map(rate).collect::<Vec<_>>());
         sheet(gpu).map_or_else(
             || {
                 let flops = [middle(|sheet| sheet.single_tflops), middle(|sheet| sheet.half_tflops)];
-                Peaks { flops: flops.map(|flops| flops * TERA), bytes: middle(|sheet| sheet.memory_gbs) * GIGA }
+                PeakRates { flops: flops.map(|flops| flops * TERA), bytes: middle(|sheet| sheet.memory_gbs) * GIGA }
             },
-            Peaks::of,
+            PeakRates::from_sheet,
         )
     }
 }
 
 /// The parts of an operation's time, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Parts {
+pub(super) struct TimeParts {
     pub compute: f64,
     pub memory: f64,
     pub launch: f64,
     pub overlap: f64,
 }
 
-impl Parts {
-    fn new(work: Work, half: bool, peaks: &Peaks, logs: &Logs) -> Self {
+impl TimeParts {
+    fn new(work: OperationWork, half: bool, peaks: &PeakRates, logs: &LogRates) -> Self {
         let [compute, memory, launch, overlap] = *logs;
-        Parts {
+        TimeParts {
             compute: work.flops / (peaks.flops[usize::from(half)] * compute.exp()),
             memory: work.bytes / (peaks.bytes * memory.exp()),
             launch: launch.exp(),
@@ -97,7 +97,7 @@ impl Parts {
     }
 
     /// How the logarithm of the time changes with each parameter.
-    pub fn derivatives(&self) -> Logs {
+    pub fn derivatives(&self) -> LogRates {
         let shorter = self.compute.min(self.memory);
         let weight = |part: f64| if part > shorter { 1.0 } else { self.overlap };
         let overlapped = self.overlap * (1.0 - self.overlap) * shorter;
@@ -108,56 +108,56 @@ impl Parts {
 
 /// The parameters of a class in a precision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Kind {
+struct ClassParameters {
     class: String,
     half: bool,
     rows: usize,
-    shared: Logs,
+    shared: LogRates,
     /// How uncertain times are on a GPU that was not measured.
-    unmeasured: Uncertainty,
-    gpus: Vec<(String, Logs, Uncertainty)>,
+    unmeasured: TimeUncertainty,
+    gpus: Vec<(String, LogRates, TimeUncertainty)>,
 }
 
 /// The parameters of all classes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Physical {
-    kinds: Vec<Kind>,
+pub(super) struct PhysicalRates {
+    kinds: Vec<ClassParameters>,
 }
 
-impl Physical {
-    pub fn fit(rows: &[&Row]) -> Result<Self> {
+impl PhysicalRates {
+    pub fn fit(rows: &[&OperationRow]) -> Result<Self> {
         let mut kinds = Vec::new();
-        for class in Class::ALL {
+        for class in OperationClass::ALL {
             for half in [false, true] {
-                let own = |row: &&&Row| row.class == class && row.element.is_half() == half;
-                let own: Vec<&Row> = rows.iter().filter(own).copied().collect();
+                let own = |row: &&&OperationRow| row.class == class && row.element.is_half() == half;
+                let own: Vec<&OperationRow> = rows.iter().filter(own).copied().collect();
                 if !own.is_empty() {
-                    kinds.push(Kind::fit(class, half, &own)?);
+                    kinds.push(ClassParameters::fit(class, half, &own)?);
                 }
             }
         }
-        Ok(Physical { kinds })
+        Ok(PhysicalRates { kinds })
     }
 
     /// The parts of an operation's time on a GPU; none where no operation of its class was measured.
-    pub fn parts(&self, gpu: &str, class: Class, half: bool, work: Work) -> Option<Parts> {
-        Some(Parts::new(work, half, &Peaks::named(gpu), self.kind(class, half)?.logs(gpu)))
+    pub fn parts(&self, gpu: &str, class: OperationClass, half: bool, work: OperationWork) -> Option<TimeParts> {
+        Some(TimeParts::new(work, half, &PeakRates::for_gpu(gpu), self.kind(class, half)?.logs(gpu)))
     }
 
     /// How uncertain the parameters leave times on a GPU; none where no operation of the class was measured.
-    pub fn uncertainty(&self, gpu: &str, class: Class, half: bool) -> Option<&Uncertainty> {
+    pub fn uncertainty(&self, gpu: &str, class: OperationClass, half: bool) -> Option<&TimeUncertainty> {
         let kind = self.kind(class, half)?;
         let own = kind.gpus.iter().find(|(name, ..)| kind.half == half && name == gpu);
         Some(own.map_or(&kind.unmeasured, |(.., own)| own))
     }
 
     /// What was measured in the other precision says which share of a data sheet is reached, where nothing was in this one.
-    fn kind(&self, class: Class, half: bool) -> Option<&Kind> {
+    fn kind(&self, class: OperationClass, half: bool) -> Option<&ClassParameters> {
         self.kinds.iter().filter(|kind| kind.class == class.name()).max_by_key(|kind| kind.half == half)
     }
 
     /// Whether operations of a class and precision were measured on a GPU.
-    pub fn is_measured(&self, gpu: &str, class: Class, half: bool) -> bool {
+    pub fn is_measured(&self, gpu: &str, class: OperationClass, half: bool) -> bool {
         let own = self.kinds.iter().filter(|kind| kind.class == class.name() && kind.half == half);
         own.flat_map(|kind| &kind.gpus).any(|(name, ..)| name == gpu)
     }
@@ -173,39 +173,39 @@ impl Physical {
     }
 }
 
-impl Kind {
-    fn fit(class: Class, half: bool, rows: &[&Row]) -> Result<Self> {
-        let listed: Vec<&Row> = rows.iter().filter(|row| sheet(&row.gpu).is_some()).copied().collect();
+impl ClassParameters {
+    fn fit(class: OperationClass, half: bool, rows: &[&OperationRow]) -> Result<Self> {
+        let listed: Vec<&OperationRow> = rows.iter().filter(|row| sheet(&row.gpu).is_some()).copied().collect();
         let shared = logs(&listed, half, &MEDIANS, &SPREADS)?;
-        let of_all = Covariance::independent(&SPREADS).after(&evidence(&listed, half, &shared))?;
+        let of_all = RateCovariance::independent(&SPREADS).after_rows(&evidence(&listed, half, &shared))?;
         let all = evidence(rows, half, &shared);
-        let unmeasured = Uncertainty::new(of_all.wider(OF_A_GPU), &all);
+        let unmeasured = TimeUncertainty::new(of_all.wider(OF_A_GPU), &all);
         let gpus: BTreeSet<&str> = rows.iter().map(|row| row.gpu.as_str()).collect();
         let own = |gpu: &str| {
-            let rows: Vec<&Row> = rows.iter().filter(|row| row.gpu == gpu).copied().collect();
+            let rows: Vec<&OperationRow> = rows.iter().filter(|row| row.gpu == gpu).copied().collect();
             let spread = if sheet(gpu).is_some() { OF_A_GPU } else { WITHOUT_SHEET };
             let logs = logs(&rows, half, &shared, &[spread; 4])?;
             let own = evidence(&rows, half, &logs);
-            let covariance = of_all.wider(spread).after(&own)?;
-            Ok((gpu.to_owned(), logs, Uncertainty::new(covariance, &own)))
+            let covariance = of_all.wider(spread).after_rows(&own)?;
+            Ok((gpu.to_owned(), logs, TimeUncertainty::new(covariance, &own)))
         };
         let gpus = gpus.into_iter().map(own).collect::<Result<_>>()?;
-        Ok(Kind { class: class.name().to_owned(), half, rows: rows.len(), shared, unmeasured, gpus })
+        Ok(ClassParameters { class: class.name().to_owned(), half, rows: rows.len(), shared, unmeasured, gpus })
     }
 
-    fn logs(&self, gpu: &str) -> &Logs {
+    fn logs(&self, gpu: &str) -> &LogRates {
         self.gpus.iter().find(|(name, ..)| name == gpu).map_or(&self.shared, |(_, logs, _)| logs)
     }
 }
 
 /// The most probable parameters of some rows.
-fn logs(rows: &[&Row], half: bool, medians: &Logs, spreads: &Logs) -> Result<Logs> {
+fn logs(rows: &[&OperationRow], half: bool, medians: &LogRates, spreads: &LogRates) -> Result<LogRates> {
     let shares = shares(rows.iter().map(|row| row.time_us));
-    let prepared: Vec<(Work, f64, Peaks)> =
-        rows.iter().map(|row| (row.work, row.time_us.ln(), Peaks::named(&row.gpu))).collect();
+    let prepared: Vec<(OperationWork, f64, PeakRates)> =
+        rows.iter().map(|row| (row.work, row.time_us.ln(), PeakRates::for_gpu(&row.gpu))).collect();
     minimize(*medians, |logs| {
         let rows = prepared.iter().zip(&shares).map(|((work, log, peaks), share)| {
-            share * robust((Parts::new(*work, half, peaks, logs).time().ln() - log) / SCATTER)
+            share * robust((TimeParts::new(*work, half, peaks, logs).time().ln() - log) / SCATTER)
         });
         let priors = (0..logs.len()).map(|place| (logs[place] - medians[place]) / spreads[place]);
         rows.chain(priors).collect()
@@ -213,10 +213,10 @@ fn logs(rows: &[&Row], half: bool, medians: &Logs, spreads: &Logs) -> Result<Log
 }
 
 /// What rows say of the parameters.
-fn evidence(rows: &[&Row], half: bool, at: &Logs) -> Vec<Evidence> {
-    let of = |row: &&Row| {
-        let parts = Parts::new(row.work, half, &Peaks::named(&row.gpu), at);
-        Evidence {
+fn evidence(rows: &[&OperationRow], half: bool, at: &LogRates) -> Vec<RowEvidence> {
+    let of = |row: &&OperationRow| {
+        let parts = TimeParts::new(row.work, half, &PeakRates::for_gpu(&row.gpu), at);
+        RowEvidence {
             time_us: row.time_us,
             off: (parts.time() / row.time_us).ln(),
             derivatives: parts.derivatives(),

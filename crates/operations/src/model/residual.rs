@@ -1,8 +1,8 @@
 //! What the physical part leaves, to extremely randomised trees, as of fingerprints. They see sizes and how far an operation is
 //! bound by what, and no GPU, so that what they learn on one holds for others.
 
-use super::physical::Parts;
-use crate::row::Row;
+use super::physical::TimeParts;
+use crate::row::OperationRow;
 use linfa::traits::Fit;
 use linfa::{Dataset, ParamGuard};
 use ndarray::{Array1, Array2};
@@ -21,7 +21,7 @@ const LEAST_ROWS: usize = 20;
 const SEED: u64 = 41;
 
 /// What trees see of an operation.
-pub(super) fn features(row: &Row, parts: &Parts) -> Vec<f64> {
+pub(super) fn features(row: &OperationRow, parts: &TimeParts) -> Vec<f64> {
     let sizes: Vec<f64> = row.sizes().into_iter().filter(|size| *size > 1.0).collect();
     let extreme = |pick: fn(f64, f64) -> f64| sizes.iter().copied().reduce(pick).unwrap_or(1.0).ln();
     vec![

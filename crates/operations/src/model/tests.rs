@@ -1,9 +1,9 @@
 //! Made-up GPUs whose times follow a formula, with networks and GPUs left out.
 
 use super::*;
-use crate::element::Element;
+use crate::element::ElementType;
 use crate::file;
-use crate::work::{Tensor, work};
+use crate::work::{TensorShape, work};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -11,25 +11,26 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 const REACHED: f64 = 0.6;
 const LAUNCH: f64 = 4.0;
 
-fn tensor(shape: &[u64], element: Element) -> Tensor {
-    Tensor { shape: shape.to_vec(), element }
+fn tensor(shape: &[u64], element: ElementType) -> TensorShape {
+    TensorShape { shape: shape.to_vec(), element }
 }
 
 /// Products and element-wise operations of a width; their time is a launch and the longer of FLOPs and bytes, times e^scatter.
-fn rows(gpu: &str, network: &str, width: u64, scatter: f64, random: &mut Xoshiro256PlusPlus) -> Vec<Row> {
+fn rows(gpu: &str, network: &str, width: u64, scatter: f64, random: &mut Xoshiro256PlusPlus) -> Vec<OperationRow> {
     let sheet = sheet(gpu).unwrap();
     let mut rows = Vec::new();
-    for element in [Element::Fp32, Element::Fp16] {
+    for element in [ElementType::Fp32, ElementType::Fp16] {
         for tokens in [64, 256, 1024, 4096, 16384] {
             let inputs = [tensor(&[tokens, width], element), tensor(&[width, 4 * width], element)];
-            for (operation, class, inputs) in
-                [("aten::mm", Class::Product, &inputs[..]), ("aten::gelu", Class::Elementwise, &inputs[..1])]
-            {
+            for (operation, class, inputs) in [
+                ("aten::mm", OperationClass::Product, &inputs[..]),
+                ("aten::gelu", OperationClass::Elementwise, &inputs[..1]),
+            ] {
                 let work = work(operation, class, inputs, &[]).unwrap();
                 let flops = 1e6 * if element.is_half() { sheet.half_tflops } else { sheet.single_tflops };
                 let [compute, memory] = [work.flops / flops, work.bytes / (1e3 * sheet.memory_gbs)];
                 let time = LAUNCH + compute.max(memory) / REACHED;
-                rows.push(Row {
+                rows.push(OperationRow {
                     gpu: gpu.to_owned(),
                     network: network.to_owned(),
                     operation: operation.to_owned(),
@@ -46,7 +47,7 @@ fn rows(gpu: &str, network: &str, width: u64, scatter: f64, random: &mut Xoshiro
     rows
 }
 
-fn all(gpus: &[&str], scatter: f64) -> Vec<Row> {
+fn all(gpus: &[&str], scatter: f64) -> Vec<OperationRow> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
     let networks = [("tiny", 256), ("small", 512), ("base", 768), ("large", 1024), ("huge", 2048)];
     let of = |gpu: &&str| networks.map(|(network, width)| rows(gpu, network, width, scatter, &mut random)).concat();
@@ -57,11 +58,11 @@ fn all(gpus: &[&str], scatter: f64) -> Vec<Row> {
 #[test]
 fn elements_of_types_that_were_never_measured_are_refused() {
     let all = all(&["V100", "A100"], 0.1);
-    let asked = all.iter().find(|row| row.element == Element::Fp16).unwrap().clone();
+    let asked = all.iter().find(|row| row.element == ElementType::Fp16).unwrap().clone();
     let model = OperationModel::fit(all).unwrap();
     let device = model.device("A100").unwrap();
-    assert!(model.predict(&Row { element: Element::Bf16, ..asked.clone() }, &device).is_ok());
-    let refused = model.predict(&Row { element: Element::Fp8, ..asked }, &device).unwrap_err().to_string();
+    assert!(model.predict(&OperationRow { element: ElementType::Bf16, ..asked.clone() }, &device).is_ok());
+    let refused = model.predict(&OperationRow { element: ElementType::Fp8, ..asked }, &device).unwrap_err().to_string();
     assert!(refused.contains("no operation in fp8 was measured") && refused.contains("fp16, fp32"), "{refused}");
 }
 
@@ -79,7 +80,7 @@ fn networks_and_gpus_that_were_left_out_are_predicted() {
     let device = model.device("NVIDIA H200").unwrap();
     assert!(!device.measured);
     for row in &fresh {
-        let Estimate { time_us, interval_us: (low, high), .. } = model.predict(row, &device).unwrap();
+        let TimeEstimate { time_us, interval_us: (low, high), .. } = model.predict(row, &device).unwrap();
         assert!((low..=high).contains(&row.time_us), "{row:?}: {time_us} {low} {high}");
     }
 }
@@ -88,12 +89,12 @@ fn networks_and_gpus_that_were_left_out_are_predicted() {
 #[test]
 fn an_operation_far_smaller_than_all_measured_ones_is_uncertain() {
     let all = all(&["V100", "A100"], 0.02);
-    let large: Vec<Row> = all.iter().filter(|row| row.time_us > 100.0).cloned().collect();
-    let small = all.iter().filter(|row| row.time_us < 2.0 * LAUNCH && row.class == Class::Product);
-    let small: Vec<&Row> = small.collect();
+    let large: Vec<OperationRow> = all.iter().filter(|row| row.time_us > 100.0).cloned().collect();
+    let small = all.iter().filter(|row| row.time_us < 2.0 * LAUNCH && row.class == OperationClass::Product);
+    let small: Vec<&OperationRow> = small.collect();
     let of_large = OperationModel::fit(large.clone()).unwrap();
     let of_all = OperationModel::fit(all.clone()).unwrap();
-    let width = |one: Estimate| one.interval_us.1 / one.interval_us.0;
+    let width = |one: TimeEstimate| one.interval_us.1 / one.interval_us.0;
     for row in small {
         let device = of_all.device(&row.gpu).unwrap();
         let [unlike, alike] = [&of_large, &of_all].map(|model| model.predict(row, &device).unwrap());
@@ -113,31 +114,31 @@ fn kernels_scale_by_what_bounds_them() {
     let [from, to] = ["V100", "H100"].map(|name| model.device(name).unwrap());
     let scaling = model.scaling(&from, &to);
     let near = |ratio: f64, expected: f64| assert!((ratio / expected - 1.0).abs() < 0.15, "{ratio} {expected}");
-    near(scaling.ratio(Some(Class::Product), Some(false), 2e4), 15.7 / 67.0);
-    near(scaling.ratio(Some(Class::Elementwise), Some(false), 1e3), 900.0 / 3350.0);
-    near(scaling.ratio(Some(Class::Elementwise), Some(true), LAUNCH), 1.0);
+    near(scaling.ratio(Some(OperationClass::Product), Some(false), 2e4), 15.7 / 67.0);
+    near(scaling.ratio(Some(OperationClass::Elementwise), Some(false), 1e3), 900.0 / 3350.0);
+    near(scaling.ratio(Some(OperationClass::Elementwise), Some(true), LAUNCH), 1.0);
     assert_eq!(model.scaling(&from, &from).off, 0.0);
-    near(model.launch_us(Class::Elementwise, &from).unwrap(), LAUNCH);
-    near(model.to_half(&from).unwrap().ratio(Some(Class::Product), None, 2e4), 15.7 / 125.0);
+    near(model.launch_us(OperationClass::Elementwise, &from).unwrap(), LAUNCH);
+    near(model.to_half(&from).unwrap().ratio(Some(OperationClass::Product), None, 2e4), 15.7 / 125.0);
 }
 
 /// An H100 on which nothing was measured in half precision is known by its data sheet there, as a GPU on which nothing was; a class that was measured in
 /// single precision alone may gain 125 / 15.7 times on a V100, or nothing.
 #[test]
 fn what_was_not_measured_in_a_precision_is_less_certain_there() {
-    let half = |row: &Row| row.element.is_half();
+    let half = |row: &OperationRow| row.element.is_half();
     let mut rows = all(&["V100", "A100", "H100"], 0.1);
-    rows.retain(|row| !half(row) || (row.gpu != "H100" && row.class == Class::Product));
+    rows.retain(|row| !half(row) || (row.gpu != "H100" && row.class == OperationClass::Product));
     let model = OperationModel::fit(rows).unwrap();
     let [from, to] = ["V100", "H100"].map(|name| model.device(name).unwrap());
     let scaling = model.scaling(&from, &to);
     let off = |half| {
-        scaling.ratio_at(1.0, Some(Class::Product), Some(half), 1e3)
-            / scaling.ratio_at(0.0, Some(Class::Product), Some(half), 1e3)
+        scaling.ratio_at(1.0, Some(OperationClass::Product), Some(half), 1e3)
+            / scaling.ratio_at(0.0, Some(OperationClass::Product), Some(half), 1e3)
     };
     assert!(off(true) > 1.5 * off(false) && off(true) > scaling.off.exp(), "{} {}", off(true), off(false));
     let to_half = model.to_half(&from).unwrap();
-    let bounds = [-1.0, 1.0].map(|bound| to_half.ratio_at(bound, Some(Class::Elementwise), None, 1e3));
+    let bounds = [-1.0, 1.0].map(|bound| to_half.ratio_at(bound, Some(OperationClass::Elementwise), None, 1e3));
     assert!((bounds[0] / (15.7 / 125.0) - 1.0).abs() < 1e-9 && bounds[1] == 1.0, "{bounds:?}");
 }
 
@@ -150,10 +151,11 @@ fn a_kernel_unlike_the_measured_ones_is_as_uncertain_as_an_operation() {
     let model = OperationModel::fit(rows).unwrap();
     let [from, to] = ["V100", "H100"].map(|name| model.device(name).unwrap());
     let scaling = model.scaling(&from, &to);
-    let bounds = |half, time| [-1.0, 1.0].map(|bound| scaling.ratio_at(bound, Some(Class::Product), half, time));
+    let bounds =
+        |half, time| [-1.0, 1.0].map(|bound| scaling.ratio_at(bound, Some(OperationClass::Product), half, time));
     let [low, high] = bounds(Some(false), 2e4);
     assert!(low <= 15.7 / 67.0 && 4.0 * 15.7 / 67.0 <= high, "{low} {high}");
-    assert!(scaling.is_unlike(Class::Product, Some(false), 2e4));
+    assert!(scaling.is_unlike(OperationClass::Product, Some(false), 2e4));
     let [short_low, short_high] = bounds(Some(false), LAUNCH);
     assert!(short_high / short_low < 1.6 && high / low > 4.0, "{short_low} {short_high}, {low} {high}");
     let [single, half, unknown] = [Some(false), Some(true), None].map(|half| bounds(half, 100.0));
@@ -165,7 +167,7 @@ fn a_kernel_unlike_the_measured_ones_is_as_uncertain_as_an_operation() {
 fn operations_that_were_measured_again_say_nothing_of_others() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
     let once = rows("V100", "base", 768, 0.3, &mut random);
-    let run = |name: usize| once.iter().map(move |row| Row { network: format!("run{name}"), ..row.clone() });
+    let run = |name: usize| once.iter().map(move |row| OperationRow { network: format!("run{name}"), ..row.clone() });
     let runs = OperationModel::fit((0..9).flat_map(run).collect()).unwrap();
     assert!(
         !runs.by_network().is_by_network() && runs.limits()[0].contains("the same operations"),
@@ -173,7 +175,7 @@ fn operations_that_were_measured_again_say_nothing_of_others() {
         runs.limits()
     );
     let alone = OperationModel::fit(once.clone()).unwrap();
-    let calls: Vec<Row> = once.iter().flat_map(|row| std::iter::repeat_n(row.clone(), 10)).collect();
+    let calls: Vec<OperationRow> = once.iter().flat_map(|row| std::iter::repeat_n(row.clone(), 10)).collect();
     let asked = rows("V100", "large", 1024, 0.0, &mut random).swap_remove(3);
     let width = |model: &OperationModel| {
         let (low, high) = model.predict(&asked, &model.device("V100").unwrap()).unwrap().interval_us;
@@ -189,7 +191,7 @@ fn gpus_and_classes_that_nobody_measured_are_refused_by_name() {
     let message = model.device("Voodoo 2").unwrap_err().to_string();
     assert!(message.contains("trained on (V100)") && message.contains("H100"), "{message}");
     let mut row = all(&["V100"], 0.0).swap_remove(0);
-    row.class = Class::Convolution;
+    row.class = OperationClass::Convolution;
     let message = model.predict(&row, &model.device("V100").unwrap()).unwrap_err().to_string();
     assert!(message.contains("no convolution was measured"), "{message}");
     assert!(model.by_gpu().is_none() && model.limits().iter().any(|limit| limit.contains("fewer than two GPUs")));

@@ -1,10 +1,10 @@
 //! Rows that are not of the GPU whose folder they are in: products faster than its data sheet allows, or the same operations slower on
 //! one GPU than on another, and faster by data sheets.
 
-use crate::class::Class;
-use crate::gpus::{Sheet, sheet};
+use crate::class::OperationClass;
+use crate::gpus::{DataSheet, sheet};
 use crate::model::by_sheets;
-use crate::row::Row;
+use crate::row::OperationRow;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
 use std::collections::BTreeMap;
@@ -22,24 +22,24 @@ const LEAST: usize = 5;
 ///
 /// # Errors
 /// Products that are faster than a data sheet allows.
-pub(super) fn check(rows: &[Row]) -> Result<Vec<String>> {
-    let mut networks: BTreeMap<(&str, &str), Vec<&Row>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.class == Class::Product && row.time_us >= SHORT) {
+pub(super) fn check(rows: &[OperationRow]) -> Result<Vec<String>> {
+    let mut networks: BTreeMap<(&str, &str), Vec<&OperationRow>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.class == OperationClass::Product && row.time_us >= SHORT) {
         networks.entry((&row.gpu, &row.network)).or_default().push(row);
     }
     for ((gpu, network), own) in networks {
         sheet(gpu).map_or(Ok(()), |sheet| check_rates(sheet, network, &own))?;
     }
-    Ok(exchanged(rows))
+    Ok(exchanged_warnings(rows))
 }
 
 /// How much of the most FLOP/s a product reaches.
-fn reached(row: &Row, sheet: &Sheet) -> f64 {
+fn reached_share(row: &OperationRow, sheet: &DataSheet) -> f64 {
     row.work.flops / row.time_us / sheet.most_flops(row.element.is_half())
 }
 
-fn check_rates(sheet: &Sheet, network: &str, products: &[&Row]) -> Result<()> {
-    let reached: Vec<f64> = products.iter().map(|row| reached(row, sheet)).collect();
+fn check_rates(sheet: &DataSheet, network: &str, products: &[&OperationRow]) -> Result<()> {
+    let reached: Vec<f64> = products.iter().map(|row| reached_share(row, sheet)).collect();
     let beyond = reached.iter().filter(|reached| **reached > BEYOND).count();
     if beyond < 2 || (beyond as f64) < SHARE * products.len() as f64 {
         return Ok(());
@@ -54,7 +54,7 @@ fn check_rates(sheet: &Sheet, network: &str, products: &[&Row]) -> Result<()> {
 }
 
 /// Pairs of GPUs on which the same operations take times that contradict the data sheets.
-fn exchanged(rows: &[Row]) -> Vec<String> {
+fn exchanged_warnings(rows: &[OperationRow]) -> Vec<String> {
     let mut times: BTreeMap<(&str, &str, &str), BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.time_us > 0.0 && !row.shapes.is_empty() && sheet(&row.gpu).is_some()) {
         let key = (row.operation.as_str(), row.shapes.as_str(), row.element.name());
@@ -87,23 +87,23 @@ fn contradiction([one, other]: [&str; 2], ratio: f64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Element, Work};
+    use crate::{ElementType, OperationWork};
 
     const TERA: f64 = 1e6;
 
     /// Products of these sizes that reach so much of what the GPU's data sheet says, in the folder of another one.
-    fn rows(gpu: &str, folder: &str, reached: f64) -> Vec<Row> {
+    fn rows(gpu: &str, folder: &str, reached: f64) -> Vec<OperationRow> {
         let tflops = sheet(gpu).unwrap().half_tflops;
         let row = |width: u64| {
             let flops = 2.0 * (width as f64).powi(3);
-            Row {
+            OperationRow {
                 gpu: folder.to_owned(),
                 network: "net".to_owned(),
                 operation: "aten::mm".to_owned(),
-                class: Class::Product,
+                class: OperationClass::Product,
                 shapes: format!("{width}x{width};{width}x{width}"),
-                element: Element::Bf16,
-                work: Work { flops, bytes: 6.0 * (width as f64).powi(2) },
+                element: ElementType::Bf16,
+                work: OperationWork { flops, bytes: 6.0 * (width as f64).powi(2) },
                 time_us: flops / (TERA * tflops * reached),
                 count: 1,
             }

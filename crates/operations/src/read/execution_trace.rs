@@ -1,14 +1,14 @@
 //! Execution traces (`torch.profiler.ExecutionTraceObserver`), which know the shapes of inputs and outputs that a trace lacks.
 
 use super::kineto::tensors;
-use crate::work::Tensor;
+use crate::work::TensorShape;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
 
 /// An operation: version 1.0 writes shapes and types of inputs beside them, 1.1 inside.
 #[derive(Deserialize)]
-pub(super) struct Node {
+pub(super) struct TraceNode {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -26,11 +26,11 @@ pub(super) struct Node {
     #[serde(default)]
     outputs: Value,
     #[serde(default)]
-    attrs: Vec<Attribute>,
+    attrs: Vec<NodeAttribute>,
 }
 
 #[derive(Deserialize)]
-struct Attribute {
+struct NodeAttribute {
     name: String,
     #[serde(default)]
     value: Value,
@@ -38,13 +38,13 @@ struct Attribute {
 
 /// The tensors of each operation by the number that the profiler gives it, too.
 #[derive(Default)]
-pub(super) struct Recorded(HashMap<(u64, String), Shapes>);
+pub(super) struct RecordedTensors(HashMap<(u64, String), OperationTensors>);
 
 /// Inputs and outputs.
-type Shapes = (Vec<Tensor>, Vec<Tensor>);
+type OperationTensors = (Vec<TensorShape>, Vec<TensorShape>);
 
-impl Recorded {
-    pub fn add(&mut self, nodes: Vec<Node>) {
+impl RecordedTensors {
+    pub fn add(&mut self, nodes: Vec<TraceNode>) {
         for node in nodes {
             let attribute = node.attrs.iter().find(|attribute| attribute.name == "rf_id");
             let number = attribute.and_then(|attribute| attribute.value.as_u64()).unwrap_or(node.rf_id);
@@ -57,7 +57,7 @@ impl Recorded {
     }
 
     /// The tensors of a call; none where no operation of this number has its name.
-    pub fn node(&self, number: Option<u64>, name: &str) -> Option<Shapes> {
+    pub fn node(&self, number: Option<u64>, name: &str) -> Option<OperationTensors> {
         if self.0.is_empty() {
             return None;
         }
@@ -66,16 +66,16 @@ impl Recorded {
 }
 
 /// The tensors of one side: `{"values": [..], "shapes": [..], "types": ["Tensor(float)"]}`, or the last two by themselves.
-fn side(shapes: &Value, types: &Value, joined: &Value) -> Vec<Tensor> {
+fn side(shapes: &Value, types: &Value, joined: &Value) -> Vec<TensorShape> {
     let [shapes, types] = match joined.get("shapes") {
         Some(inner) => [inner, joined.get("types").unwrap_or(&Value::Null)],
         None => [shapes, types],
     };
-    tensors(shapes, &spelled(types), None).unwrap_or_default()
+    tensors(shapes, &type_names(types), None).unwrap_or_default()
 }
 
 /// `Tensor(float)` without its shell; `GenericList[Tensor(float),Tensor(long)]` as the types of both.
-fn spelled(types: &Value) -> Value {
+fn type_names(types: &Value) -> Value {
     let inner = |text: &str| {
         let shells = text.split("Tensor(").skip(1).map(|own| own.split([')', ',']).next().unwrap_or(own));
         match (text.contains("List["), shells.collect::<Vec<_>>()) {
@@ -89,7 +89,7 @@ fn spelled(types: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::Element;
+    use crate::element::ElementType;
     use serde_json::json;
 
     #[test]
@@ -99,11 +99,11 @@ mod tests {
         let new = json!({"name": "aten::mm", "attrs": [{"name": "rf_id", "value": 5}],
             "inputs": {"values": [], "shapes": [[8, 16], [16, 32]], "types": ["Tensor(c10::Half)", "Tensor(c10::Half)"]},
             "outputs": {"shapes": [[8, 32]], "types": ["Tensor(c10::Half)"]}});
-        let mut recorded = Recorded::default();
+        let mut recorded = RecordedTensors::default();
         recorded.add(vec![serde_json::from_value(old).unwrap(), serde_json::from_value(new).unwrap()]);
         let (inputs, outputs) = recorded.node(Some(4), "aten::mm").unwrap();
         assert_eq!((inputs.len(), outputs[0].shape.as_slice()), (2, &[8, 32][..]));
-        assert_eq!(recorded.node(Some(5), "aten::mm").unwrap().1[0].element, Element::Fp16);
+        assert_eq!(recorded.node(Some(5), "aten::mm").unwrap().1[0].element, ElementType::Fp16);
         assert!(recorded.node(Some(5), "aten::add").is_none());
     }
 

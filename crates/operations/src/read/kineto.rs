@@ -1,13 +1,13 @@
 //! Traces of PyTorch's profiler with shapes (`record_shapes=True`): each operation takes as long as its kernels, and where there
 //! are none, as its call on the processor.
 
-use super::execution_trace::{Node, Recorded};
-use super::{MeasuredOperations, Origin, convolved};
-use crate::class::{Class, class_of};
-use crate::element::Element;
+use super::execution_trace::{RecordedTensors, TraceNode};
+use super::{MeasuredOperations, RowOrigin, convolved};
+use crate::class::{OperationClass, class_of};
+use crate::element::ElementType;
 use crate::gpus::sheet;
-use crate::row::{Row, shapes};
-use crate::work::{Tensor, work};
+use crate::row::{OperationRow, shapes};
+use crate::work::{TensorShape, work};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::stats::median;
@@ -20,22 +20,22 @@ use std::path::{Path, PathBuf};
 
 /// What these files contain: a trace, or an execution trace.
 #[derive(Deserialize)]
-struct File {
+struct KinetoFile {
     #[serde(rename = "traceEvents")]
-    events: Option<Vec<Event>>,
+    events: Option<Vec<KinetoEvent>>,
     #[serde(default, rename = "deviceProperties")]
-    devices: Vec<Device>,
-    nodes: Option<Vec<Node>>,
+    devices: Vec<KinetoDevice>,
+    nodes: Option<Vec<TraceNode>>,
 }
 
 #[derive(Deserialize)]
-struct Device {
+struct KinetoDevice {
     #[serde(default)]
     name: String,
 }
 
 #[derive(Deserialize)]
-struct Event {
+struct KinetoEvent {
     #[serde(default)]
     cat: String,
     #[serde(default)]
@@ -46,11 +46,11 @@ struct Event {
     dur: Value,
     #[serde(default)]
     tid: Value,
-    args: Option<Arguments>,
+    args: Option<KinetoArguments>,
 }
 
 #[derive(Deserialize, Default)]
-struct Arguments {
+struct KinetoArguments {
     #[serde(default, rename = "External id", alias = "external id")]
     external: Value,
     #[serde(default)]
@@ -65,11 +65,10 @@ struct Arguments {
     concrete: Value,
 }
 
-/// A call of an operation.
-struct Call<'t> {
-    event: &'t Event,
-    arguments: &'t Arguments,
-    class: Class,
+struct OperationCall<'t> {
+    event: &'t KinetoEvent,
+    arguments: &'t KinetoArguments,
+    class: OperationClass,
 }
 
 const NO_SHAPES: &str =
@@ -86,10 +85,10 @@ pub(super) fn is_json(file: &Path) -> bool {
 }
 
 /// Reads the traces of a folder, with its execution traces.
-pub(super) fn read(files: &[PathBuf], origin: &Origin, found: &mut MeasuredOperations) -> Result<()> {
-    let (mut traces, mut recorded) = (Vec::new(), Recorded::default());
+pub(super) fn read(files: &[PathBuf], origin: &RowOrigin, found: &mut MeasuredOperations) -> Result<()> {
+    let (mut traces, mut recorded) = (Vec::new(), RecordedTensors::default());
     for path in files {
-        let File { events, devices, nodes } = file(path)?;
+        let KinetoFile { events, devices, nodes } = file(path)?;
         match (events, nodes) {
             (Some(events), _) => {
                 check_device(&devices, origin, path)?;
@@ -107,7 +106,7 @@ pub(super) fn read(files: &[PathBuf], origin: &Origin, found: &mut MeasuredOpera
     Ok(())
 }
 
-fn file(path: &Path) -> Result<File> {
+fn file(path: &Path) -> Result<KinetoFile> {
     let mut bytes = Vec::new();
     let source = BufReader::new(input_file::open(path, READ)?);
     let read = unzipped(source).and_then(|mut source| source.read_to_end(&mut bytes));
@@ -117,8 +116,8 @@ fn file(path: &Path) -> Result<File> {
 }
 
 /// Refuses a trace of another GPU than its folder says, or of one that no data sheet has in a folder of one that has.
-fn check_device(devices: &[Device], origin: &Origin, path: &Path) -> Result<()> {
-    let (Some(Device { name }), Some(folder)) = (devices.first(), sheet(&origin.gpu)) else { return Ok(()) };
+fn check_device(devices: &[KinetoDevice], origin: &RowOrigin, path: &Path) -> Result<()> {
+    let (Some(KinetoDevice { name }), Some(folder)) = (devices.first(), sheet(&origin.gpu)) else { return Ok(()) };
     // A name without a number is no model's.
     let is_model = || name.contains(|letter: char| letter.is_ascii_digit());
     match sheet(name).map_or_else(is_model, |own| own.contradicts(folder)) {
@@ -130,7 +129,7 @@ fn check_device(devices: &[Device], origin: &Origin, path: &Path) -> Result<()> 
 }
 
 /// Refuses a trace of operations without kernels in a folder of a GPU: calls on the processor say nothing of what that GPU takes.
-fn check_kernels(events: &[Event], origin: &Origin, path: &Path) -> Result<()> {
+fn check_kernels(events: &[KinetoEvent], origin: &RowOrigin, path: &Path) -> Result<()> {
     let Some(folder) = sheet(&origin.gpu) else { return Ok(()) };
     if calls(events).is_empty() || !kernel_times(events).is_empty() {
         return Ok(());
@@ -149,15 +148,15 @@ fn id(value: &Value) -> Option<u64> {
 }
 
 /// Adds the rows of a trace.
-fn add(events: &[Event], recorded: &Recorded, origin: &Origin, found: &mut MeasuredOperations) {
+fn add(events: &[KinetoEvent], recorded: &RecordedTensors, origin: &RowOrigin, found: &mut MeasuredOperations) {
     let called = calls(events);
     let of_lists = only_float(&called);
     let kernels = kernel_times(events);
-    let times: Vec<(&Call, f64)> = match kernels.is_empty() {
+    let times: Vec<(&OperationCall, f64)> = match kernels.is_empty() {
         true => innermost(&called),
         false => launching(&called, events, &kernels),
     };
-    let mut rows: BTreeMap<(String, String, Element), (Row, Vec<f64>)> = BTreeMap::new();
+    let mut rows: BTreeMap<(String, String, ElementType), (OperationRow, Vec<f64>)> = BTreeMap::new();
     for (call, time) in times {
         match row(call, recorded, origin, of_lists) {
             Ok(row) => {
@@ -167,19 +166,22 @@ fn add(events: &[Event], recorded: &Recorded, origin: &Origin, found: &mut Measu
             Err(why) => found.leave_out(why),
         }
     }
-    let measured =
-        rows.into_values().map(|(row, times)| Row { time_us: median(&times), count: times.len() as u32, ..row });
+    let measured = rows.into_values().map(|(row, times)| OperationRow {
+        time_us: median(&times),
+        count: times.len() as u32,
+        ..row
+    });
     found.rows.extend(measured.filter(|row| row.time_us > 0.0 && row.check().is_ok()));
 }
 
 /// The number of the call that launched an event, or that it is.
-fn correlation(event: &Event) -> Option<u64> {
+fn correlation(event: &KinetoEvent) -> Option<u64> {
     id(&event.args.as_ref()?.correlation)
 }
 
 /// Microseconds of the kernels that each call of the runtime launched, by its number; copies from and to the host are none.
-fn kernel_times(events: &[Event]) -> HashMap<u64, f64> {
-    let is_kernel = |event: &&Event| {
+fn kernel_times(events: &[KinetoEvent]) -> HashMap<u64, f64> {
+    let is_kernel = |event: &&KinetoEvent| {
         let kind = event.cat.to_ascii_lowercase();
         let is_copy = kind.starts_with("gpu_mem") && !event.name.contains("HtoD") && !event.name.contains("DtoH");
         kind == "kernel" || is_copy
@@ -195,22 +197,26 @@ fn kernel_times(events: &[Event]) -> HashMap<u64, f64> {
 
 /// The calls that launched kernels, each the innermost of a known class around the call of the runtime, with the microseconds of their
 /// kernels. Numbers of operations are of no use: in older traces those of kernels are the runtime's.
-fn launching<'c, 't>(calls: &'c [Call<'t>], events: &[Event], kernels: &HashMap<u64, f64>) -> Vec<(&'c Call<'t>, f64)> {
+fn launching<'c, 't>(
+    calls: &'c [OperationCall<'t>],
+    events: &[KinetoEvent],
+    kernels: &HashMap<u64, f64>,
+) -> Vec<(&'c OperationCall<'t>, f64)> {
     let threads = threads(calls);
     let mut times: BTreeMap<usize, f64> = BTreeMap::new();
     let is_launch =
-        |event: &&Event| event.cat.contains("runtime") || event.cat.contains("driver") || event.cat == "Runtime";
+        |event: &&KinetoEvent| event.cat.contains("runtime") || event.cat.contains("driver") || event.cat == "Runtime";
     for event in events.iter().filter(is_launch) {
         let kernel = correlation(event).and_then(|launch| kernels.get(&launch));
         let (Some(kernel), Some(at)) = (kernel, number(&event.ts)) else { continue };
-        let around = threads.get(&event.tid.to_string()).and_then(|calls| around(calls, at));
+        let around = threads.get(&event.tid.to_string()).and_then(|calls| innermost_call(calls, at));
         around.into_iter().for_each(|place| *times.entry(place).or_default() += kernel);
     }
     times.into_iter().map(|(place, time)| (&calls[place], time)).collect()
 }
 
 /// Of the calls of each thread the start, the microseconds and the place among all, by starts and the outer ones first.
-fn threads(calls: &[Call]) -> BTreeMap<String, Vec<(f64, f64, usize)>> {
+fn threads(calls: &[OperationCall]) -> BTreeMap<String, Vec<(f64, f64, usize)>> {
     let mut threads: BTreeMap<String, Vec<(f64, f64, usize)>> = BTreeMap::new();
     for (place, call) in calls.iter().enumerate() {
         if let (Some(start), Some(time)) = (number(&call.event.ts), number(&call.event.dur)) {
@@ -224,7 +230,7 @@ fn threads(calls: &[Call]) -> BTreeMap<String, Vec<(f64, f64, usize)>> {
 }
 
 /// The innermost of the calls of a thread around a moment.
-fn around(calls: &[(f64, f64, usize)], at: f64) -> Option<usize> {
+fn innermost_call(calls: &[(f64, f64, usize)], at: f64) -> Option<usize> {
     let begun = calls.partition_point(|(start, ..)| *start <= at);
     let mut before = calls[..begun].iter().rev().take(DEEPEST);
     before.find(|(start, time, _)| start + time >= at).map(|(.., place)| *place)
@@ -234,17 +240,17 @@ fn around(calls: &[(f64, f64, usize)], at: f64) -> Option<usize> {
 const DEEPEST: usize = 64;
 
 /// The calls of operations of a known class.
-fn calls(events: &[Event]) -> Vec<Call<'_>> {
-    let is_call = |event: &&Event| matches!(event.cat.as_str(), "cpu_op" | "Operator" | "operator");
+fn calls(events: &[KinetoEvent]) -> Vec<OperationCall<'_>> {
+    let is_call = |event: &&KinetoEvent| matches!(event.cat.as_str(), "cpu_op" | "Operator" | "operator");
     events.iter().filter(is_call).filter_map(call).collect()
 }
 
-fn call(event: &Event) -> Option<Call<'_>> {
-    Some(Call { event, arguments: event.args.as_ref()?, class: class_of(&event.name)? })
+fn call(event: &KinetoEvent) -> Option<OperationCall<'_>> {
+    Some(OperationCall { event, arguments: event.args.as_ref()?, class: class_of(&event.name)? })
 }
 
 /// The calls without another one of a known class inside, with their microseconds.
-fn innermost<'c, 't>(calls: &'c [Call<'t>]) -> Vec<(&'c Call<'t>, f64)> {
+fn innermost<'c, 't>(calls: &'c [OperationCall<'t>]) -> Vec<(&'c OperationCall<'t>, f64)> {
     let mut found = Vec::new();
     for timed in threads(calls).into_values() {
         let ends_before_next = |(at, (start, time, _)): &(usize, &(f64, f64, usize))| {
@@ -258,11 +264,11 @@ fn innermost<'c, 't>(calls: &'c [Call<'t>]) -> Vec<(&'c Call<'t>, f64)> {
 
 /// The row of a call, without its time; or why there is none.
 fn row(
-    call: &Call,
-    recorded: &Recorded,
-    origin: &Origin,
-    of_lists: Option<Element>,
-) -> std::result::Result<Row, &'static str> {
+    call: &OperationCall,
+    recorded: &RecordedTensors,
+    origin: &RowOrigin,
+    of_lists: Option<ElementType>,
+) -> std::result::Result<OperationRow, &'static str> {
     let name = &call.event.name;
     let node = recorded.node(id(&call.arguments.recorded).or(id(&call.arguments.external)), name);
     let own = tensors(&call.arguments.dims, &call.arguments.types, of_lists);
@@ -274,12 +280,12 @@ fn row(
         (false, Some((_, outputs))) => (own, outputs),
         (true, _) => return Err(NO_SHAPES),
     };
-    if call.class == Class::Convolution && outputs.is_empty() {
+    if call.class == OperationClass::Convolution && outputs.is_empty() {
         outputs.extend(convolved::output(name, &inputs, &texts(&call.arguments.concrete)));
     }
     let work = work(name, call.class, &inputs, &outputs).ok_or(NO_WORK)?;
     let element = inputs.iter().map(|tensor| tensor.element).find(|element| element.is_float());
-    Ok(Row {
+    Ok(OperationRow {
         gpu: origin.gpu.clone(),
         network: origin.network.clone(),
         operation: name.clone(),
@@ -298,16 +304,18 @@ fn texts(list: &Value) -> Vec<String> {
 }
 
 /// The type of all floating-point tensors whose type is recorded; none where they differ, or there are none.
-fn only_float(calls: &[Call]) -> Option<Element> {
+fn only_float(calls: &[OperationCall]) -> Option<ElementType> {
     let types = calls.iter().filter_map(|call| call.arguments.types.as_array()).flatten();
-    let floats: BTreeSet<Element> =
-        types.filter_map(|name| Element::spelled(name.as_str()?)).filter(|element| element.is_float()).collect();
+    let floats: BTreeSet<ElementType> = types
+        .filter_map(|name| ElementType::from_spelling(name.as_str()?))
+        .filter(|element| element.is_float())
+        .collect();
     floats.first().copied().filter(|_| floats.len() == 1)
 }
 
 /// Tensors of their sizes and types; lists of tensors hold several, of the type `of_lists` where theirs is not recorded: none where that is
 /// not known either. What has no sizes, such as a number, is no tensor.
-pub(super) fn tensors(dims: &Value, types: &Value, of_lists: Option<Element>) -> Option<Vec<Tensor>> {
+pub(super) fn tensors(dims: &Value, types: &Value, of_lists: Option<ElementType>) -> Option<Vec<TensorShape>> {
     let items = dims.as_array().map(Vec::as_slice).unwrap_or_default();
     let types = types.as_array().map(Vec::as_slice).unwrap_or_default();
     let of = |(place, item)| of_item(item, types.get(place).unwrap_or(&Value::Null), of_lists);
@@ -315,7 +323,7 @@ pub(super) fn tensors(dims: &Value, types: &Value, of_lists: Option<Element>) ->
     Some(found.into_iter().flatten().collect())
 }
 
-fn of_item(item: &Value, types: &Value, of_lists: Option<Element>) -> Option<Vec<Tensor>> {
+fn of_item(item: &Value, types: &Value, of_lists: Option<ElementType>) -> Option<Vec<TensorShape>> {
     let items = item.as_array().map(Vec::as_slice).unwrap_or_default();
     if items.iter().any(Value::is_array) {
         let inner = items.iter().enumerate();
@@ -328,9 +336,9 @@ fn of_item(item: &Value, types: &Value, of_lists: Option<Element>) -> Option<Vec
     };
     let spelled = types.as_str().unwrap_or_default();
     // The profiler writes "TensorList" for a list, whatever it holds.
-    match (Element::spelled(spelled), spelled.contains("List")) {
-        (None, true) => of_lists.map(|element| vec![Tensor { shape, element }]),
-        (element, _) => Some(element.map(|element| Tensor { shape, element }).into_iter().collect()),
+    match (ElementType::from_spelling(spelled), spelled.contains("List")) {
+        (None, true) => of_lists.map(|element| vec![TensorShape { shape, element }]),
+        (element, _) => Some(element.map(|element| TensorShape { shape, element }).into_iter().collect()),
     }
 }
 
@@ -344,7 +352,7 @@ mod tests {
         let path = folder.path().join("trace.json");
         std::fs::write(&path, trace.to_string()).unwrap();
         let mut found = MeasuredOperations::default();
-        read(&[path], &Origin { gpu: gpu.to_owned(), network: "mlp".to_owned() }, &mut found)?;
+        read(&[path], &RowOrigin { gpu: gpu.to_owned(), network: "mlp".to_owned() }, &mut found)?;
         Ok(found)
     }
 
@@ -414,7 +422,7 @@ mod tests {
         let product = |half: &str| typed("aten::mm", json!([[8, 16], [16, 32]]), json!([half, half]));
         let half = rows(&json!({"traceEvents": [cat, product("c10::Half")]}), "cpu").unwrap();
         let row = half.rows.iter().find(|row| row.operation == "aten::cat").unwrap();
-        assert_eq!((row.element, row.work.bytes), (Element::Fp16, 1024.0));
+        assert_eq!((row.element, row.work.bytes), (ElementType::Fp16, 1024.0));
         let both =
             [cat, product("c10::Half"), typed("aten::add", json!([[8, 16], [8, 16]]), json!(["float", "float"]))];
         let mixed = rows(&json!({"traceEvents": both}), "cpu").unwrap();

@@ -13,9 +13,9 @@ mod units;
 pub use table::read as read_table;
 
 use crate::gpus::sheet;
-use crate::row::Row;
+use crate::row::OperationRow;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct MeasuredOperations {
     /// Its rows, by GPU and network.
-    pub rows: Vec<Row>,
+    pub rows: Vec<OperationRow>,
     /// Why operations gave no row, and how many.
     pub left_out: BTreeMap<String, usize>,
     /// Folders of networks that gave no row.
@@ -40,7 +40,8 @@ impl MeasuredOperations {
 
     /// Leaves out what computes with a type whose rate is on no data sheet here.
     fn leave_out_unknown_rates(&mut self) {
-        let (kept, others): (Vec<Row>, Vec<Row>) = std::mem::take(&mut self.rows).into_iter().partition(Row::has_rate);
+        let (kept, others): (Vec<OperationRow>, Vec<OperationRow>) =
+            std::mem::take(&mut self.rows).into_iter().partition(OperationRow::has_rate);
         self.rows = kept;
         others
             .iter()
@@ -55,7 +56,7 @@ impl MeasuredOperations {
     /// What was left out, and what is doubtful, in sentences.
     pub fn warnings(&self) -> Vec<String> {
         let sentence =
-            |(why, count): (&String, &usize)| format!("{} not used: {why}", counted(*count as u64, "operation"));
+            |(why, count): (&String, &usize)| format!("{} not used: {why}", count_text(*count as u64, "operation"));
         let empty = self.without_rows.iter().map(|folder| format!("nothing of {} is used", folder.display()));
         self.left_out.iter().map(sentence).chain(empty).chain(self.doubts.iter().cloned()).collect()
     }
@@ -63,7 +64,7 @@ impl MeasuredOperations {
 
 /// Where rows come from.
 #[derive(Debug, Clone)]
-struct Origin {
+struct RowOrigin {
     gpu: String,
     network: String,
 }
@@ -103,7 +104,7 @@ pub fn read_folder(path: &Path) -> Result<MeasuredOperations> {
 }
 
 /// Names what its folder calls a GPU and no data sheet is known of.
-fn without_sheet(rows: &[Row]) -> Option<String> {
+fn without_sheet(rows: &[OperationRow]) -> Option<String> {
     let gpus: BTreeSet<&str> = rows.iter().map(|row| row.gpu.as_str()).filter(|gpu| sheet(gpu).is_none()).collect();
     let gpus: Vec<String> = gpus.into_iter().map(|gpu| format!("\"{gpu}\"")).collect();
     (!gpus.is_empty()).then(|| {
@@ -123,20 +124,20 @@ pub fn files_read(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The folders of networks.
-fn networks(path: &Path) -> Result<Vec<(PathBuf, Origin)>> {
+fn networks(path: &Path) -> Result<Vec<(PathBuf, RowOrigin)>> {
     let mut found = Vec::new();
     if !files(path)?.is_empty() {
         let name = name(path);
-        found.push((path.to_owned(), Origin { gpu: gpu_in(&name), network: name }));
+        found.push((path.to_owned(), RowOrigin { gpu: gpu_in(&name), network: name }));
     }
     for folder in folders(path)? {
         if !files(&folder)?.is_empty() {
             let name = name(&folder);
-            found.push((folder.clone(), Origin { gpu: gpu_in(&name), network: name.clone() }));
+            found.push((folder.clone(), RowOrigin { gpu: gpu_in(&name), network: name.clone() }));
         }
         let inner = folders(&folder)?;
         found.extend(inner.into_iter().map(|inner| {
-            let origin = Origin { gpu: name(&folder), network: name(&inner) };
+            let origin = RowOrigin { gpu: name(&folder), network: name(&inner) };
             (inner, origin)
         }));
     }
@@ -179,7 +180,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Reads a network of a GPU.
-fn network(folder: &Path, origin: &Origin, found: &mut MeasuredOperations) -> Result<()> {
+fn network(folder: &Path, origin: &RowOrigin, found: &mut MeasuredOperations) -> Result<()> {
     let files = files(folder)?;
     for file in files.iter().filter(|file| published::is_times(file)) {
         published::read(file, origin, found)?;

@@ -1,11 +1,11 @@
 //! What dPRO's scripts write of a network on a GPU: `name.txt` with the operations of each precision, `avg.txt` with their
 //! mean times by batch size and, on the line behind, variances, `metadata.json` with their tensors.
 
-use super::{MeasuredOperations, Origin};
+use super::{MeasuredOperations, RowOrigin};
 use crate::class::class_of;
-use crate::element::Element;
-use crate::row::{Row, shapes};
-use crate::work::{Tensor, Work, work};
+use crate::element::ElementType;
+use crate::row::{OperationRow, shapes};
+use crate::work::{OperationWork, TensorShape, work};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use serde::Deserialize;
@@ -28,7 +28,7 @@ const WEIGHTS: [&str; 2] = ["kernel", "ReadVariableOp"];
 
 /// An operation of the model: `{"op": "Conv2D", "input": [..], "output": [..]}`.
 #[derive(Deserialize)]
-struct Described {
+struct DescribedOperation {
     #[serde(default)]
     op: String,
     #[serde(default)]
@@ -48,7 +48,7 @@ struct DescribedTensor {
 }
 
 /// The times of one batch size in one precision.
-struct Run {
+struct BatchRun {
     half: bool,
     batch: u64,
     line: usize,
@@ -61,7 +61,7 @@ pub(super) fn is_times(file: &Path) -> bool {
 }
 
 /// Reads the files beside `avg.txt`.
-pub(super) fn read(times: &Path, origin: &Origin, found: &mut MeasuredOperations) -> Result<()> {
+pub(super) fn read(times: &Path, origin: &RowOrigin, found: &mut MeasuredOperations) -> Result<()> {
     let folder = times.parent().unwrap_or(Path::new("."));
     let names = names(&folder.join(NAMES))?;
     let metadata = metadata(folder)?;
@@ -81,7 +81,7 @@ pub(super) fn read(times: &Path, origin: &Origin, found: &mut MeasuredOperations
         for (place, name) in names.iter().enumerate() {
             match row(name, place, run, &metadata, recorded) {
                 Ok(row) => {
-                    let row = Row { gpu: origin.gpu.clone(), network: origin.network.clone(), ..row };
+                    let row = OperationRow { gpu: origin.gpu.clone(), network: origin.network.clone(), ..row };
                     row.check().map_err(|error| error.file(times).line(run.line + 1))?;
                     found.rows.push(row);
                 }
@@ -114,20 +114,20 @@ fn names(file: &Path) -> Result<HashMap<bool, Vec<String>>> {
             _ => return Err(wrong()),
         };
         let inner = list.trim().strip_prefix('[').and_then(|list| list.strip_suffix(']')).ok_or_else(wrong)?;
-        let quoted = inner.split(',').map(|name| plain(name.trim().trim_matches(['\'', '"'])).to_owned());
+        let quoted = inner.split(',').map(|name| plain_name(name.trim().trim_matches(['\'', '"'])).to_owned());
         names.insert(half, quoted.filter(|name| !name.is_empty()).collect());
     }
     Ok(names)
 }
 
 /// `resnet/conv1/Conv2D` for `host0.rank0->FW.resnet/conv1/Conv2D`.
-fn plain(name: &str) -> &str {
+fn plain_name(name: &str) -> &str {
     let own = name.rsplit("->").next().unwrap_or(name);
     let own = own.split("~>").next().unwrap_or(own);
     ["FW.", "BW.", "UPDATE_."].iter().find_map(|prefix| own.strip_prefix(prefix)).unwrap_or(own)
 }
 
-fn metadata(folder: &Path) -> Result<BTreeMap<String, Described>> {
+fn metadata(folder: &Path) -> Result<BTreeMap<String, DescribedOperation>> {
     let places = [folder.join(METADATA), folder.join(RECORDED).join(METADATA)];
     let file: PathBuf = places.iter().find(|file| file.exists()).unwrap_or(&places[0]).clone();
     let text = input_file::text(&file, "read the tensors of operations")?;
@@ -139,14 +139,14 @@ fn metadata(folder: &Path) -> Result<BTreeMap<String, Described>> {
 }
 
 /// The batch size that tensors were recorded with: that of images, as published.
-fn recorded_batch(metadata: &BTreeMap<String, Described>) -> Option<u64> {
+fn recorded_batch(metadata: &BTreeMap<String, DescribedOperation>) -> Option<u64> {
     let convolution = metadata.values().find(|described| described.op == "Conv2D")?;
     convolution.output.first()?.shape.as_ref()?.first().copied().flatten()
 }
 
 /// Headers, each with a list of means and perhaps one of variances; a header without lists is of a run that failed.
-fn runs(text: &str) -> Result<Vec<Run>> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs(text: &str) -> Result<Vec<BatchRun>> {
+    let mut runs: Vec<BatchRun> = Vec::new();
     let mut head: Option<(bool, u64, usize)> = None;
     for (place, line) in text.lines().enumerate().map(|(place, line)| (place + 1, line.trim())) {
         if line.contains(HEADER) {
@@ -157,7 +157,7 @@ fn runs(text: &str) -> Result<Vec<Run>> {
             })?;
             match (head.take(), runs.last_mut()) {
                 (Some((half, batch, line)), _) => {
-                    runs.push(Run { half, batch, line, means: list, variances: None });
+                    runs.push(BatchRun { half, batch, line, means: list, variances: None });
                 }
                 (None, Some(run)) if run.variances.is_none() => run.variances = Some(list),
                 _ => return Err(Error::input("this list follows no header").line(place).expected(EXPECTED)),
@@ -193,10 +193,10 @@ fn numbers(list: &str) -> Option<Vec<f64>> {
 fn row(
     name: &str,
     place: usize,
-    run: &Run,
-    metadata: &BTreeMap<String, Described>,
+    run: &BatchRun,
+    metadata: &BTreeMap<String, DescribedOperation>,
     recorded: u64,
-) -> std::result::Result<Row, &'static str> {
+) -> std::result::Result<OperationRow, &'static str> {
     let mean = run.means[place];
     let variance = run.variances.as_ref().and_then(|variances| variances.get(place)).copied().unwrap_or(0.0);
     if mean <= 0.0 {
@@ -222,33 +222,33 @@ fn row(
     let own = work(operation, class, &inputs, &outputs).ok_or("their tensors do not say what they compute")?;
     let sides = reads.iter().chain(writes);
     let grown: f64 = sides.map(|tensor| bytes(tensor, run.half) * (growth_of(tensor, recorded, growth) - 1.0)).sum();
-    Ok(Row {
+    Ok(OperationRow {
         gpu: String::new(),
         network: String::new(),
         operation: operation.to_owned(),
         class,
         shapes: grown_shapes(reads, recorded, growth),
-        element: if run.half { Element::Fp16 } else { Element::Fp32 },
+        element: if run.half { ElementType::Fp16 } else { ElementType::Fp32 },
         // Each product sums up, or keeps, the batch once.
-        work: Work { flops: own.flops * growth, bytes: own.bytes + grown },
+        work: OperationWork { flops: own.flops * growth, bytes: own.bytes + grown },
         time_us: 1e3 * mean,
         count: 1,
     })
 }
 
-fn tensors(described: &[DescribedTensor], half: bool) -> Vec<Tensor> {
-    described.iter().filter_map(|tensor| of(tensor, half)).collect()
+fn tensors(described: &[DescribedTensor], half: bool) -> Vec<TensorShape> {
+    described.iter().filter_map(|tensor| from_description(tensor, half)).collect()
 }
 
-fn of(described: &DescribedTensor, half: bool) -> Option<Tensor> {
+fn from_description(described: &DescribedTensor, half: bool) -> Option<TensorShape> {
     let shape: Option<Vec<u64>> = described.shape.as_ref()?.iter().copied().collect();
-    let element = Element::spelled(&described.dtype).unwrap_or(Element::Fp32);
-    let element = if half && element == Element::Fp32 { Element::Fp16 } else { element };
-    Some(Tensor { shape: shape?, element })
+    let element = ElementType::from_spelling(&described.dtype).unwrap_or(ElementType::Fp32);
+    let element = if half && element == ElementType::Fp32 { ElementType::Fp16 } else { element };
+    Some(TensorShape { shape: shape?, element })
 }
 
 fn bytes(described: &DescribedTensor, half: bool) -> f64 {
-    let tensor = of(described, half);
+    let tensor = from_description(described, half);
     tensor.map_or(0.0, |tensor| tensor.shape.iter().map(|size| *size as f64).product::<f64>() * tensor.element.bytes())
 }
 
@@ -262,7 +262,7 @@ fn growth_of(described: &DescribedTensor, recorded: u64, growth: f64) -> f64 {
 /// The shapes with this batch.
 fn grown_shapes(described: &[DescribedTensor], recorded: u64, growth: f64) -> String {
     let grown = described.iter().filter_map(|described| {
-        let mut tensor = of(described, false)?;
+        let mut tensor = from_description(described, false)?;
         let factor = growth_of(described, recorded, growth);
         tensor.shape.iter_mut().take(1).for_each(|first| *first = (*first as f64 * factor).round() as u64);
         Some(tensor)
@@ -295,7 +295,7 @@ mod tests {
     fn rows(times: &str) -> Result<MeasuredOperations> {
         let folder = folder(times);
         let mut found = MeasuredOperations::default();
-        let origin = Origin { gpu: "V100".to_owned(), network: "net".to_owned() };
+        let origin = RowOrigin { gpu: "V100".to_owned(), network: "net".to_owned() };
         read(&folder.path().join(TIMES), &origin, &mut found)?;
         Ok(found)
     }

@@ -1,6 +1,6 @@
 //! Operations whose own measurements contradict each other: the same one, in the same network, on the same GPU.
 
-use crate::row::Row;
+use crate::row::OperationRow;
 use perf4sight_base::stats::percentile;
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ const SCATTER: f64 = 1.5;
 const NAMED: usize = 3;
 
 /// Names operations whose times differ by more than they scatter.
-pub(super) fn check(rows: &[Row]) -> Option<String> {
+pub(super) fn check(rows: &[OperationRow]) -> Option<String> {
     let mut times: BTreeMap<[&str; 5], Vec<f64>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.time_us > 0.0 && !row.shapes.is_empty()) {
         let key = [&row.gpu, &row.network, &row.operation, &row.shapes, row.element.name()];
@@ -35,18 +35,18 @@ pub(super) fn check(rows: &[Row]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, Element, Work};
+    use crate::{ElementType, OperationClass, OperationWork};
 
     #[test]
     fn times_of_one_operation_that_contradict_each_other_are_named() {
-        let row = |time_us: f64| Row {
+        let row = |time_us: f64| OperationRow {
             gpu: "A100".to_owned(),
             network: "a".to_owned(),
             operation: "aten::mm".to_owned(),
-            class: Class::Product,
+            class: OperationClass::Product,
             shapes: "64x64;64x64".to_owned(),
-            element: Element::Fp16,
-            work: Work { flops: 524_288.0, bytes: 24_576.0 },
+            element: ElementType::Fp16,
+            work: OperationWork { flops: 524_288.0, bytes: 24_576.0 },
             time_us,
             count: 1,
         };

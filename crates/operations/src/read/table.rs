@@ -1,11 +1,11 @@
 //! Tables of operations: CSV, by the names of its columns.
 
-use super::Origin;
-use crate::class::{Class, class_of};
-use crate::element::Element;
-use crate::gpus::{Sheet, sheet};
-use crate::row::Row;
-use crate::work::{Tensor, Work, work};
+use super::RowOrigin;
+use crate::class::{OperationClass, class_of};
+use crate::element::ElementType;
+use crate::gpus::{DataSheet, sheet};
+use crate::row::OperationRow;
+use crate::work::{OperationWork, TensorShape, work};
 use csv::{ReaderBuilder, StringRecord, Trim};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
@@ -24,24 +24,24 @@ pub(super) fn is_table(file: &Path) -> bool {
 ///
 /// # Errors
 /// A file that cannot be read; a missing column; a number that is none; an operation that is not known; times in another unit.
-pub fn read(file: &Path) -> Result<Vec<Row>> {
-    read_of(file, &Origin { gpu: String::new(), network: String::new() })
+pub fn read(file: &Path) -> Result<Vec<OperationRow>> {
+    read_of(file, &RowOrigin { gpu: String::new(), network: String::new() })
 }
 
 /// The same, of a folder that names GPU and network.
-pub(super) fn read_of(file: &Path, origin: &Origin) -> Result<Vec<Row>> {
+pub(super) fn read_of(file: &Path, origin: &RowOrigin) -> Result<Vec<OperationRow>> {
     let text = input_file::table(file, "read the operations")?;
     parse(&text, origin).map_err(|error| error.file(file))
 }
 
-fn parse(text: &str, origin: &Origin) -> Result<Vec<Row>> {
+fn parse(text: &str, origin: &RowOrigin) -> Result<Vec<OperationRow>> {
     let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(text.as_bytes());
     let malformed = |error: csv::Error| {
         let line = error.position().map(|position| position.line() as usize);
         let problem = Error::input(format!("this is not a table of comma-separated values: {error}"));
         line.into_iter().fold(problem, Error::line)
     };
-    let columns = Columns(reader.headers().map_err(malformed)?.clone());
+    let columns = TableHeader(reader.headers().map_err(malformed)?.clone());
     columns.check()?;
     let mut rows = Vec::new();
     for record in reader.records() {
@@ -56,10 +56,9 @@ fn parse(text: &str, origin: &Origin) -> Result<Vec<Row>> {
     }
 }
 
-/// The header of a table.
-struct Columns(StringRecord);
+struct TableHeader(StringRecord);
 
-impl Columns {
+impl TableHeader {
     fn place(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|heading| heading.eq_ignore_ascii_case(name))
     }
@@ -109,7 +108,7 @@ impl Columns {
         }
     }
 
-    fn row(&self, record: &StringRecord, origin: &Origin) -> Result<Row> {
+    fn row(&self, record: &StringRecord, origin: &RowOrigin) -> Result<OperationRow> {
         let operation = self.cell(record, "operation").to_owned();
         let Some(class) = class_of(&operation) else {
             return Err(Error::input(format!("the operation \"{operation}\" is not known"))
@@ -120,7 +119,7 @@ impl Columns {
         let own = [self.number(record, "flops")?, self.number(record, "bytes")?];
         let work = match own {
             [Some(flops), Some(bytes)] => {
-                let work = Work { flops, bytes };
+                let work = OperationWork { flops, bytes };
                 check_work(&operation, class, work, of_shapes(&operation, &shapes, element).ok())?;
                 work
             }
@@ -133,7 +132,7 @@ impl Columns {
             own => own.to_owned(),
         };
         check_gpu(self.cell(record, "gpu"), &origin.gpu)?;
-        Ok(Row {
+        Ok(OperationRow {
             gpu: or("gpu", &origin.gpu),
             network: or("network", &origin.network),
             operation,
@@ -156,12 +155,12 @@ impl Columns {
         }
     }
 
-    fn element(&self, record: &StringRecord) -> Result<Element> {
+    fn element(&self, record: &StringRecord) -> Result<ElementType> {
         match self.cell(record, "type") {
-            "" => Ok(Element::Fp32),
-            spelled => Element::spelled(spelled).ok_or_else(|| {
+            "" => Ok(ElementType::Fp32),
+            spelled => ElementType::from_spelling(spelled).ok_or_else(|| {
                 Error::input(format!("\"{spelled}\" is not a type of elements"))
-                    .one_of(spelled, Element::ALL.map(Element::name))
+                    .one_of(spelled, ElementType::ALL.map(ElementType::name))
             }),
         }
     }
@@ -169,7 +168,7 @@ impl Columns {
 
 /// Refuses a row of another GPU than its folder is of.
 fn check_gpu(own: &str, folder: &str) -> Result<()> {
-    let is_other = |own: &Sheet, folder: &Sheet| own.contradicts(folder) && folder.contradicts(own);
+    let is_other = |own: &DataSheet, folder: &DataSheet| own.contradicts(folder) && folder.contradicts(own);
     match sheet(own).zip(sheet(folder)) {
         Some((measured, named)) if is_other(measured, named) => {
             Err(Error::input(format!("gpu is {own}, in a folder of {folder}"))
@@ -188,14 +187,19 @@ const MOST_BYTES_OF_FLOP: f64 = 100.0;
 const MOST_FLOPS_OF_BYTE: f64 = 100.0;
 
 /// Refuses FLOPs and bytes that contradict each other, or the shapes of their row: another unit.
-fn check_work(operation: &str, class: Class, work: Work, by_shapes: Option<Work>) -> Result<()> {
+fn check_work(
+    operation: &str,
+    class: OperationClass,
+    work: OperationWork,
+    by_shapes: Option<OperationWork>,
+) -> Result<()> {
     let wrong = |problem: String| Err(Error::input(problem).expected("FLOPs and bytes as counts"));
-    let is_product = matches!(class, Class::Product | Class::Convolution | Class::Attention);
-    let most_flops = if class == Class::Product {
+    let is_product = matches!(class, OperationClass::Product | OperationClass::Convolution | OperationClass::Attention);
+    let most_flops = if class == OperationClass::Product {
         // Of all products on so many elements those of square matrices do the most, 2 n³ on 3 n²; backward does two, and tensors may be
         // left out.
         8.0 * (work.bytes / 3.0).powf(1.5)
-    } else if class == Class::Elementwise {
+    } else if class == OperationClass::Elementwise {
         MOST_FLOPS_OF_BYTE * work.bytes
     } else {
         f64::INFINITY
@@ -215,8 +219,8 @@ fn check_work(operation: &str, class: Class, work: Work, by_shapes: Option<Work>
 }
 
 /// The work of an operation by its shapes, `128x1024;1024x512`.
-fn of_shapes(operation: &str, shapes: &str, element: Element) -> Result<Work> {
-    let expected = if class_of(operation) == Some(Class::Convolution) {
+fn of_shapes(operation: &str, shapes: &str, element: ElementType) -> Result<OperationWork> {
+    let expected = if class_of(operation) == Some(OperationClass::Convolution) {
         "flops and bytes: the shapes of inputs say neither strides nor the output"
     } else {
         "the shapes of its inputs, such as 128x1024;1024x512 of aten::mm, or flops and bytes"
@@ -224,7 +228,7 @@ fn of_shapes(operation: &str, shapes: &str, element: Element) -> Result<Work> {
     let wrong = || Error::input(format!("the shapes \"{shapes}\" do not say what {operation} does")).expected(expected);
     let tensor = |shape: &str| {
         let sizes = shape.split('x').map(|size| size.trim().parse::<u64>());
-        sizes.collect::<std::result::Result<Vec<_>, _>>().ok().map(|shape| Tensor { shape, element })
+        sizes.collect::<std::result::Result<Vec<_>, _>>().ok().map(|shape| TensorShape { shape, element })
     };
     let tensors = shapes.split(';').map(tensor).collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
     let class = class_of(operation).ok_or_else(wrong)?;
@@ -235,8 +239,8 @@ fn of_shapes(operation: &str, shapes: &str, element: Element) -> Result<Work> {
 mod tests {
     use super::*;
 
-    fn rows(text: &str) -> Result<Vec<Row>> {
-        parse(text, &Origin { gpu: "V100".to_owned(), network: "mlp".to_owned() })
+    fn rows(text: &str) -> Result<Vec<OperationRow>> {
+        parse(text, &RowOrigin { gpu: "V100".to_owned(), network: "mlp".to_owned() })
     }
 
     #[test]
@@ -244,7 +248,7 @@ mod tests {
         let text = "operation,shapes,type,flops,bytes,time_ms\naten::mm,8x16;16x32,fp16,,,0.5\naten::add,,,10,120,2\n";
         let rows = rows(text).unwrap();
         assert_eq!((rows[0].work.flops, rows[0].work.bytes, rows[0].time_us), (8192.0, 2.0 * 896.0, 500.0));
-        assert_eq!((rows[1].work.bytes, rows[1].gpu.as_str(), rows[1].element), (120.0, "V100", Element::Fp32));
+        assert_eq!((rows[1].work.bytes, rows[1].gpu.as_str(), rows[1].element), (120.0, "V100", ElementType::Fp32));
     }
 
     #[test]

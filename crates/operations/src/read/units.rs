@@ -1,9 +1,9 @@
 //! Rows whose times, FLOPs or bytes are in another unit than they are said to be: those too short for any GPU are refused row by row,
 //! those too long are seen by what a data sheet says.
 
-use crate::class::Class;
-use crate::gpus::{Sheet, sheet};
-use crate::row::Row;
+use crate::class::OperationClass;
+use crate::gpus::{DataSheet, sheet};
+use crate::row::OperationRow;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const FAR: f64 = 300.0;
 const NAMED: usize = 3;
 
 /// By how much a row takes longer than its GPU needs at the rates of its data sheet.
-fn times(row: &Row, sheet: &Sheet) -> f64 {
+fn times(row: &OperationRow, sheet: &DataSheet) -> f64 {
     let tflops = if row.element.is_half() { sheet.half_tflops } else { sheet.single_tflops };
     let [compute, memory] = [row.work.flops / (tflops * TERA), row.work.bytes / (sheet.memory_gbs * GIGA)];
     row.time_us / (LAUNCH + compute.max(memory))
@@ -33,8 +33,8 @@ fn times(row: &Row, sheet: &Sheet) -> f64 {
 ///
 /// # Errors
 /// A network that takes a hundred times as long as its GPU needs, in the median.
-pub(super) fn check(rows: &[Row]) -> Result<Vec<String>> {
-    let mut networks: BTreeMap<(&str, &str), Vec<(f64, &Row)>> = BTreeMap::new();
+pub(super) fn check(rows: &[OperationRow]) -> Result<Vec<String>> {
+    let mut networks: BTreeMap<(&str, &str), Vec<(f64, &OperationRow)>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.time_us > 0.0) {
         if let Some(sheet) = sheet(&row.gpu) {
             networks.entry((&row.gpu, &row.network)).or_default().push((times(row, sheet), row));
@@ -50,8 +50,8 @@ pub(super) fn check(rows: &[Row]) -> Result<Vec<String>> {
         }
     }
     check_bytes(rows)?;
-    let far: Vec<&(f64, &Row)> = networks.values().flatten().filter(|(times, _)| *times > FAR).collect();
-    let name = |(times, row): &&(f64, &Row)| {
+    let far: Vec<&(f64, &OperationRow)> = networks.values().flatten().filter(|(times, _)| *times > FAR).collect();
+    let name = |(times, row): &&(f64, &OperationRow)| {
         format!("{} of {} in {} on {} ({times:.0} times)", row.operation, row.shapes, row.network, row.gpu)
     };
     let named: Vec<String> = far.iter().take(NAMED).map(name).collect();
@@ -62,8 +62,8 @@ pub(super) fn check(rows: &[Row]) -> Result<Vec<String>> {
 }
 
 /// Refuses bytes that no memory moves in the time.
-fn check_bytes(rows: &[Row]) -> Result<()> {
-    let mut kinds: BTreeMap<(&str, &str, Class), Vec<f64>> = BTreeMap::new();
+fn check_bytes(rows: &[OperationRow]) -> Result<()> {
+    let mut kinds: BTreeMap<(&str, &str, OperationClass), Vec<f64>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.time_us > 0.0) {
         if let Some(sheet) = sheet(&row.gpu) {
             let rate = row.work.bytes / row.time_us / (sheet.memory_gbs * GIGA);
@@ -85,26 +85,27 @@ fn check_bytes(rows: &[Row]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Element, Work};
+    use crate::{ElementType, OperationWork};
 
     /// A product of 1024³ in fp16 takes 7 us on an A100, and 5 us for its launch.
     #[test]
     fn times_in_nanoseconds_are_refused_and_single_ones_named() {
-        let row = |network: &str, time_us: f64| Row {
+        let row = |network: &str, time_us: f64| OperationRow {
             gpu: "A100".to_owned(),
             network: network.to_owned(),
             operation: "aten::mm".to_owned(),
-            class: Class::Product,
+            class: OperationClass::Product,
             shapes: "1024x1024;1024x1024".to_owned(),
-            element: Element::Fp16,
-            work: Work { flops: 2.0 * 1024f64.powi(3), bytes: 6.0 * 1024f64.powi(2) },
+            element: ElementType::Fp16,
+            work: OperationWork { flops: 2.0 * 1024f64.powi(3), bytes: 6.0 * 1024f64.powi(2) },
             time_us,
             count: 1,
         };
         assert_eq!(check(&[row("a", 15.0), row("b", 20.0)]), Ok(Vec::new()));
         let error = check(&[row("a", 15.0), row("b", 20_000.0)]).unwrap_err().to_string();
         assert!(error.contains("b on A100 take") && error.contains("microseconds"), "{error}");
-        let bits = |row: Row| Row { work: Work { bytes: 8e3 * row.work.bytes, ..row.work }, ..row };
+        let bits =
+            |row: OperationRow| OperationRow { work: OperationWork { bytes: 8e3 * row.work.bytes, ..row.work }, ..row };
         assert!(check(&[bits(row("a", 15.0))]).unwrap_err().to_string().contains("times the bytes"));
         let warnings = check(&[row("a", 15.0), row("a", 16.0), row("a", 16_000.0)]).unwrap();
         assert!(warnings[0].contains("aten::mm of 1024x1024;1024x1024 in a on A100"), "{warnings:?}");

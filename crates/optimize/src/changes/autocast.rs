@@ -1,10 +1,10 @@
 //! Products in half precision, with casts where others meet them: autocast.
 
-use crate::search::{Class, operation};
+use crate::search::{FusionClass, operation};
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::stats::median;
-use perf4sight_replay::graph::{CallId, Graph, Kind, NodeId, ResourceId};
-use perf4sight_replay::what_if::{ALL_IN_HALF, Change, HalfRates, InHalf, Scenario};
+use perf4sight_replay::graph::{CallId, NodeId, ResourceId, TaskGraph, WorkKind};
+use perf4sight_replay::what_if::{ALL_IN_HALF, HalfPrecisionShares, HalfRates, Scenario, StepChange};
 use std::collections::BTreeMap;
 
 /// A cast reads four bytes and writes two, or the other way round; an operation of one input reads and writes eight.
@@ -12,7 +12,7 @@ const CAST: f64 = 6.0 / 8.0;
 
 /// Which operations autocast runs in half precision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Autocast {
+pub struct AutocastLists {
     /// Names of operations beyond those that PyTorch lists.
     pub also: Vec<String>,
     /// Only these, none of PyTorch's.
@@ -25,16 +25,16 @@ pub struct Autocast {
 #[derive(Debug, Clone)]
 pub struct HalfPrecision {
     /// Which operations it runs in half precision.
-    pub lists: Autocast,
+    pub lists: AutocastLists,
     /// How much of their time they take then.
     pub rates: HalfRates,
     /// What computes in half precision already, and stays as it is.
-    pub in_half: InHalf,
+    pub in_half: HalfPrecisionShares,
 }
 
 /// A kernel, as autocast sees it.
 #[derive(Clone, Copy)]
-struct Cast {
+struct CastKernel {
     id: NodeId,
     /// Whether it runs in half precision.
     lower: bool,
@@ -48,7 +48,7 @@ fn is_named(known: &str, name: &str) -> bool {
     name == known || name.strip_prefix("aten::") == Some(known) || (name.contains('/') && last == known)
 }
 
-impl Autocast {
+impl AutocastLists {
     /// Refuses listed names that none of the recorded ones is.
     ///
     /// # Errors
@@ -71,13 +71,13 @@ impl Autocast {
     }
 
     /// Whether a kernel belongs to an operation in half precision; none for what computes nothing known, or follows others.
-    fn of(&self, graph: &Graph, id: NodeId) -> Option<bool> {
+    fn runs_lowered(&self, graph: &TaskGraph, id: NodeId) -> Option<bool> {
         let calls = graph.calls();
         let known = |call: &CallId| {
             let name = calls.name(*call);
-            self.is_lower(name) || operation(name).is_some_and(|operation| operation.class != Class::View)
+            self.is_lower(name) || operation(name).is_some_and(|operation| operation.class != FusionClass::View)
         };
-        let found = std::iter::successors(Some(graph.node(id).call), |call| calls.around(*call)).find(known)?;
+        let found = std::iter::successors(Some(graph.node(id).call), |call| calls.caller(*call)).find(known)?;
         let name = calls.name(found);
         let follows = self.force && operation(name).is_some_and(|operation| operation.single);
         (self.is_lower(name) || !follows).then(|| self.is_lower(name))
@@ -85,17 +85,17 @@ impl Autocast {
 }
 
 impl HalfPrecision {
-    fn kernels(&self, graph: &Graph) -> Vec<Cast> {
-        let kernels = graph.ids().filter(|id| graph.node(*id).kind == Kind::Kernel);
+    fn kernels(&self, graph: &TaskGraph) -> Vec<CastKernel> {
+        let kernels = graph.ids().filter(|id| graph.node(*id).kind == WorkKind::Kernel);
         let cast = |id| {
-            let lower = self.lists.of(graph, id)?;
-            Some(Cast { id, lower, changes: if lower { 1.0 - self.in_half.share(graph, id) } else { 0.0 } })
+            let lower = self.lists.runs_lowered(graph, id)?;
+            Some(CastKernel { id, lower, changes: if lower { 1.0 - self.in_half.share(graph, id) } else { 0.0 } })
         };
         kernels.filter_map(cast).collect()
     }
 
     /// Refuses a step of which nothing gets faster.
-    fn check(&self, graph: &Graph, kernels: &[Cast]) -> Result<()> {
+    fn check(&self, graph: &TaskGraph, kernels: &[CastKernel]) -> Result<()> {
         let lower = || kernels.iter().filter(|kernel| kernel.lower).map(|kernel| kernel.id);
         if lower().next().is_none() {
             return Err(Error::input(
@@ -112,13 +112,13 @@ impl HalfPrecision {
     }
 }
 
-impl Change for HalfPrecision {
+impl StepChange for HalfPrecision {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let graph = &mut scenario.step.graph;
         let kernels = self.kernels(graph);
         self.check(graph, &kernels)?;
         let cast = cast(graph, &kernels);
-        let mut before: BTreeMap<ResourceId, Cast> = BTreeMap::new();
+        let mut before: BTreeMap<ResourceId, CastKernel> = BTreeMap::new();
         for own in kernels {
             let (id, time) = (own.id, graph.node(own.id).duration as f64);
             let last =
@@ -144,14 +144,14 @@ impl Change for HalfPrecision {
         ))
     }
 
-    fn bounds(&self) -> Vec<Box<dyn Change>> {
-        let bound = |rates| Box::new(HalfPrecision { rates, ..self.clone() }) as Box<dyn Change>;
+    fn bounds(&self) -> Vec<Box<dyn StepChange>> {
+        let bound = |rates| Box::new(HalfPrecision { rates, ..self.clone() }) as Box<dyn StepChange>;
         self.rates.at_bounds().into_iter().map(bound).collect()
     }
 }
 
 /// Nanoseconds of a cast, by the median kernel that is not in half precision.
-fn cast(graph: &Graph, kernels: &[Cast]) -> f64 {
+fn cast(graph: &TaskGraph, kernels: &[CastKernel]) -> f64 {
     let others = kernels.iter().filter(|kernel| !kernel.lower);
     let times: Vec<f64> = others.map(|kernel| graph.node(kernel.id).duration as f64).collect();
     if times.is_empty() { 0.0 } else { CAST * median(&times) }
@@ -160,33 +160,38 @@ fn cast(graph: &Graph, kernels: &[Cast]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_replay::communication::{Algorithm, Communication, SlowDown};
-    use perf4sight_replay::graph::{Builder, Node, Resource, ResourceKind, StepGraph};
-    use perf4sight_replay::what_if::Known;
+    use perf4sight_replay::communication::{CollectiveAlgorithm, CommunicationCosts, OverlapSlowDown};
+    use perf4sight_replay::graph::{GraphBuilder, Resource, ResourceKind, StepGraph, TaskNode};
+    use perf4sight_replay::what_if::WhatIfFacts;
 
     /// A stream with two kernels of products; the first operator was called in half precision.
     fn scenario() -> Scenario {
-        let mut builder = Builder::default();
+        let mut builder = GraphBuilder::default();
         let stream = Resource { rank: Some(0), kind: ResourceKind::Stream, name: "7".to_owned() };
         let resource = builder.resource(stream);
         for name in ["aten::mm", "aten::bmm"] {
             let operator = builder.call(name, None);
             let call = builder.call("gemm", Some(operator));
-            builder.node(Node { duration: 1000, call, resource, kind: Kind::Kernel, priority: 0 });
+            builder.node(TaskNode { duration: 1000, call, resource, kind: WorkKind::Kernel, priority: 0 });
         }
         let step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
-        let slow_down = SlowDown { factor: 1.0, operations: 0 };
-        let communication =
-            Communication { algorithm: Algorithm::Ring, groups: Vec::new(), alternatives: Vec::new(), slow_down };
+        let slow_down = OverlapSlowDown { factor: 1.0, operations: 0 };
+        let communication = CommunicationCosts {
+            algorithm: CollectiveAlgorithm::Ring,
+            groups: Vec::new(),
+            alternatives: Vec::new(),
+            slow_down,
+        };
         Scenario { step, communication }
     }
 
     #[test]
     fn products_that_are_in_half_precision_already_stay() {
         let times = |shares: &[(&str, f64)]| {
-            let in_half = InHalf::new(shares.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect());
-            let rates = HalfRates::of(&Known::default());
-            let change = HalfPrecision { lists: Autocast::default(), rates, in_half };
+            let in_half =
+                HalfPrecisionShares::new(shares.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect());
+            let rates = HalfRates::from_known(&WhatIfFacts::default());
+            let change = HalfPrecision { lists: AutocastLists::default(), rates, in_half };
             let mut scenario = scenario();
             change.apply(&mut scenario)?;
             Ok(scenario.step.graph.nodes().iter().map(|node| node.duration).collect::<Vec<u64>>())

@@ -1,12 +1,12 @@
 //! Operations that are computed together: one of each group takes the time of all, the others take none.
 
 use perf4sight_base::error::Result;
-use perf4sight_replay::graph::{EdgeKind, Graph, NodeId};
-use perf4sight_replay::what_if::{Change, Scenario};
+use perf4sight_replay::graph::{EdgeKind, NodeId, TaskGraph};
+use perf4sight_replay::what_if::{Scenario, StepChange};
 
 /// Operations that are computed together.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Group {
+pub struct FusedGroup {
     /// Their nodes, in the order in which they run.
     pub nodes: Vec<NodeId>,
     /// The one that takes the time of all: the first node of the last operation.
@@ -21,7 +21,7 @@ pub struct Group {
 #[derive(Debug, Clone)]
 pub struct FusedGroups {
     /// The groups.
-    pub groups: Vec<Group>,
+    pub groups: Vec<FusedGroup>,
     /// Whether they take what was published for simulations, not what their traffic says.
     pub simulate: bool,
     /// At which bound of what fusion saves: -1 or 1, or 0 for what is expected.
@@ -42,7 +42,7 @@ impl FusedGroups {
     }
 }
 
-impl Change for FusedGroups {
+impl StepChange for FusedGroups {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let graph = &mut scenario.step.graph;
         for group in &self.groups {
@@ -70,14 +70,14 @@ impl Change for FusedGroups {
         Some(takes.to_owned())
     }
 
-    fn bounds(&self) -> Vec<Box<dyn Change>> {
-        let at = |bound| Box::new(FusedGroups { bound, ..self.clone() }) as Box<dyn Change>;
+    fn bounds(&self) -> Vec<Box<dyn StepChange>> {
+        let at = |bound| Box::new(FusedGroups { bound, ..self.clone() }) as Box<dyn StepChange>;
         vec![at(-1.0), at(1.0)]
     }
 }
 
 /// What waits for one of the operations waits for all of them.
-fn read_later(graph: &Graph, group: &Group) -> Vec<(NodeId, NodeId, EdgeKind)> {
+fn read_later(graph: &TaskGraph, group: &FusedGroup) -> Vec<(NodeId, NodeId, EdgeKind)> {
     let waiting = group.nodes.iter().flat_map(|id| graph.successors(*id));
     let others = waiting.filter(|(to, kind)| *kind != EdgeKind::Order && !group.nodes.contains(to));
     others.map(|(to, kind)| (group.takes, to, kind)).collect()

@@ -1,7 +1,7 @@
 //! The optimizer's update of all weights in one kernel: `fused=True`.
 
 use perf4sight_base::error::Result;
-use perf4sight_replay::what_if::{Change, Scenario, parse};
+use perf4sight_replay::what_if::{Scenario, StepChange, parse};
 
 /// How many times the share that is left may be what traffic says: this holds all that `benches/fused_update.py` measured on one core (Adam and AdamW 0.17
 /// to 0.33 of 0.39 and 0.35, SGD 0.53 to 0.74 of 0.63, Adagrad 0.25 to 0.42 of 0.45) and on two beside other programs (0.23 to 0.47, 0.19 to 0.83, 0.38 to 0.69).
@@ -11,7 +11,7 @@ const OFF: [f64; 2] = [0.3, 1.6];
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FusedUpdate(pub f64);
 
-impl Change for FusedUpdate {
+impl StepChange for FusedUpdate {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         parse(&format!("operations 'Optimizer.step*' x {:.6}", self.0))?.apply(scenario)
     }
@@ -24,7 +24,7 @@ impl Change for FusedUpdate {
         ))
     }
 
-    fn bounds(&self) -> Vec<Box<dyn Change>> {
-        OFF.map(|off| Box::new(FusedUpdate((off * self.0).min(1.0))) as Box<dyn Change>).into()
+    fn bounds(&self) -> Vec<Box<dyn StepChange>> {
+        OFF.map(|off| Box::new(FusedUpdate((off * self.0).min(1.0))) as Box<dyn StepChange>).into()
     }
 }

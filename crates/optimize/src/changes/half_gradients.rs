@@ -3,10 +3,10 @@
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
 use perf4sight_replay::buckets::buckets_behind_gradients;
-use perf4sight_replay::collectives::Operation;
-use perf4sight_replay::graph::{Kind, NodeId, StepGraph, Transfer, TransferPart};
+use perf4sight_replay::collectives::CollectiveOperation;
+use perf4sight_replay::graph::{NodeId, StepGraph, TransferNode, TransferPart, WorkKind};
 use perf4sight_replay::simulate::simulate;
-use perf4sight_replay::what_if::{Change, InHalf, Scenario};
+use perf4sight_replay::what_if::{HalfPrecisionShares, Scenario, StepChange};
 
 /// A cast from or to four bytes reads and writes six bytes an element, a copy eight.
 const CAST: f64 = 6.0 / 8.0;
@@ -21,12 +21,12 @@ const ADDING: f64 = 1.5;
 #[derive(Debug, Clone, Default)]
 pub struct HalfGradients {
     /// What is in half precision already.
-    pub in_half: InHalf,
+    pub in_half: HalfPrecisionShares,
     /// Whether processors add up halves as slowly as they may.
     pub is_slow: bool,
 }
 
-impl Change for HalfGradients {
+impl StepChange for HalfGradients {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         if self.in_half.gradients() {
             return Err(Error::input("the gradients are recorded in half precision already"));
@@ -61,7 +61,7 @@ impl Change for HalfGradients {
         Some("casts of gradients take three quarters of copying them on CPUs, and nothing beside it on GPUs; libraries add up halves as fast as floats; on CPUs the interval holds 1.5 ns more for each byte of them".to_owned())
     }
 
-    fn bounds(&self) -> Vec<Box<dyn Change>> {
+    fn bounds(&self) -> Vec<Box<dyn StepChange>> {
         vec![Box::new(HalfGradients { is_slow: true, ..self.clone() })]
     }
 }
@@ -78,8 +78,8 @@ fn reducing(step: &StepGraph) -> Result<Vec<usize>> {
     let is_after_backward = |part: &TransferPart| {
         step.graph.calls().path(step.graph.node(part.issuing.0).call).any(|name| name.contains(OF_SHARDS))
     };
-    let reduces = |transfer: &Transfer| {
-        matches!(transfer.operation, Operation::ReduceScatter | Operation::AllReduce)
+    let reduces = |transfer: &TransferNode| {
+        matches!(transfer.operation, CollectiveOperation::ReduceScatter | CollectiveOperation::AllReduce)
             && transfer.parts.iter().any(is_after_backward)
     };
     let found: Vec<usize> = (0..step.transfers.len()).filter(|index| reduces(&step.transfers[*index])).collect();
@@ -91,7 +91,7 @@ fn reducing(step: &StepGraph) -> Result<Vec<usize>> {
 
 /// Whether GPUs compute.
 pub fn has_kernels(step: &StepGraph) -> bool {
-    step.graph.nodes().iter().any(|node| node.kind == Kind::Kernel)
+    step.graph.nodes().iter().any(|node| node.kind == WorkKind::Kernel)
 }
 
 /// Nanoseconds per byte of copying a gradient into its bucket on a CPU; none where kernels do it.
@@ -108,36 +108,48 @@ fn copy_per_byte(step: &StepGraph) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_replay::communication::{Algorithm, Communication, Cost, Estimate, SlowDown};
-    use perf4sight_replay::graph::{Builder, Group, Node, Resource, ResourceKind};
+    use perf4sight_replay::communication::{
+        CollectiveAlgorithm, CommunicationCosts, CostEstimate, GroupCost, OverlapSlowDown,
+    };
+    use perf4sight_replay::graph::{GraphBuilder, ProcessGroup, Resource, ResourceKind, TaskNode};
 
     /// Two ranks that gather and reduce shards of 1,000 bytes at 1 ns a byte: what is reduced takes half of its time, what is gathered stays.
     #[test]
     fn what_fsdp_reduces_is_sent_in_half_and_what_it_gathers_is_not() -> Result<()> {
-        let mut builder = Builder::default();
+        let mut builder = GraphBuilder::default();
         let [thread, link] = [ResourceKind::Thread, ResourceKind::Link]
             .map(|kind| builder.resource(Resource { rank: None, kind, name: String::new() }));
         let transfers = [
-            ("FSDP::all_gather (0)", Operation::AllGather),
-            ("FSDP::post_backward_reduce (0)", Operation::ReduceScatter),
-            ("c10d::allreduce_", Operation::AllReduce),
+            ("FSDP::all_gather (0)", CollectiveOperation::AllGather),
+            ("FSDP::post_backward_reduce (0)", CollectiveOperation::ReduceScatter),
+            ("c10d::allreduce_", CollectiveOperation::AllReduce),
         ];
         let transfers = transfers.map(|(name, operation)| {
             let call = builder.call(name, None);
-            let [launch, node] = [(thread, Kind::Kernel, 0), (link, Kind::Transfer, 1_000)]
-                .map(|(resource, kind, duration)| builder.node(Node { duration, call, resource, kind, priority: 0 }));
+            let [launch, node] =
+                [(thread, WorkKind::Kernel, 0), (link, WorkKind::Transfer, 1_000)].map(|(resource, kind, duration)| {
+                    builder.node(TaskNode { duration, call, resource, kind, priority: 0 })
+                });
             let part = TransferPart { rank: 0, launch, wait: None, issuing: (launch, node) };
-            Transfer { node, operation, group: 0, bytes: Some(1_000), parts: vec![part] }
+            TransferNode { node, operation, group: 0, bytes: Some(1_000), parts: vec![part] }
         });
-        let groups = vec![Group { name: String::new(), size: 2, link }];
+        let groups = vec![ProcessGroup { name: String::new(), size: 2, link }];
         let step =
             StepGraph { graph: builder.finish()?, transfers: transfers.to_vec(), groups, ..StepGraph::default() };
-        let exactly = |value| Estimate { value, low: value, high: value };
-        let cost =
-            Cost { latency: exactly(0.0), latency_known: true, per_byte: exactly(1.0), per_byte_within_node: None };
-        let slow_down = SlowDown { factor: 1.0, operations: 0 };
-        let communication =
-            Communication { algorithm: Algorithm::Ring, groups: vec![Some(cost)], alternatives: Vec::new(), slow_down };
+        let exactly = |value| CostEstimate { value, low: value, high: value };
+        let cost = GroupCost {
+            latency: exactly(0.0),
+            latency_known: true,
+            per_byte: exactly(1.0),
+            per_byte_within_node: None,
+        };
+        let slow_down = OverlapSlowDown { factor: 1.0, operations: 0 };
+        let communication = CommunicationCosts {
+            algorithm: CollectiveAlgorithm::Ring,
+            groups: vec![Some(cost)],
+            alternatives: Vec::new(),
+            slow_down,
+        };
         let mut scenario = Scenario { step, communication };
         HalfGradients::default().apply(&mut scenario)?;
         let times = transfers.map(|transfer| scenario.step.graph.node(transfer.node).duration);

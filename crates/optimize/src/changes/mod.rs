@@ -10,9 +10,9 @@ mod no_sync;
 mod prefetch;
 mod recompute;
 
-pub use autocast::{Autocast, HalfPrecision};
-pub use buckets::Buckets;
-pub use fused_groups::{FusedGroups, Group};
+pub use autocast::{AutocastLists, HalfPrecision};
+pub use buckets::GradientBuckets;
+pub use fused_groups::{FusedGroup, FusedGroups};
 pub use fused_update::FusedUpdate;
 pub use half_gradients::{HalfGradients, has_kernels};
 pub use no_sync::{NoSync, NoSyncUntilLast, alike_passes};

@@ -1,12 +1,12 @@
 //! `no_sync()` of DistributedDataParallel: a pass of gradient accumulation that is not the last reduces nothing, and updates nothing.
 
 use super::left_out::leave_out;
-use super::recompute::{Phase, Recompute, is_operator};
+use super::recompute::{NodePhase, Recompute, is_operator};
 use perf4sight_base::error::Result;
 use perf4sight_replay::buckets::buckets_behind_gradients;
-use perf4sight_replay::graph::{Graph, Kind, NodeId, ResourceId, ResourceKind, StepGraph, TransferPart};
+use perf4sight_replay::graph::{NodeId, ResourceId, ResourceKind, StepGraph, TaskGraph, TransferPart, WorkKind};
 use perf4sight_replay::simulate::simulate;
-use perf4sight_replay::what_if::{Change, Scenario, parse};
+use perf4sight_replay::what_if::{Scenario, StepChange, parse};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -66,7 +66,7 @@ fn updating(step: &StepGraph) -> Vec<usize> {
 const COPIES: [&str; 2] = ["reducer::mul_out", "reducer::copy_bucket_to_grad"];
 
 /// Takes out the time of copies into buckets and out of them: under `no_sync` the reducer does not look at gradients.
-fn copy_nothing(graph: &mut Graph) {
+fn copy_nothing(graph: &mut TaskGraph) {
     let is_copy = |id: &NodeId| {
         let mut path = graph.calls().path(graph.node(*id).call);
         path.any(|name| COPIES.iter().any(|copy| name.ends_with(copy)))
@@ -75,7 +75,7 @@ fn copy_nothing(graph: &mut Graph) {
     copies.into_iter().for_each(|id| graph.set_duration(id, 0));
 }
 
-impl Change for NoSyncUntilLast {
+impl StepChange for NoSyncUntilLast {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let step = &mut scenario.step;
         let gradients = step.ranks.first().map(|rank| rank.gradients.clone()).unwrap_or_default();
@@ -93,24 +93,24 @@ impl Change for NoSyncUntilLast {
 const LOADER: &str = "DataLoader";
 
 /// What threads do before forward and after backward besides loading batches and operators: Python, writing logs, a pause.
-fn around_passes(graph: &Graph) -> Vec<NodeId> {
+fn around_passes(graph: &TaskGraph) -> Vec<NodeId> {
     let phases = Recompute::Module.phases(graph);
     let mut passes: BTreeMap<ResourceId, [usize; 2]> = BTreeMap::new();
-    for (id, _) in graph.ids().zip(&phases).filter(|(_, phase)| **phase != Phase::Neither) {
+    for (id, _) in graph.ids().zip(&phases).filter(|(_, phase)| **phase != NodePhase::Neither) {
         passes.entry(graph.node(id).resource).or_insert([id.index(); 2])[1] = id.index();
     }
     let is_around = |id: &NodeId| {
         let own = passes.get(&graph.node(*id).resource);
         let is_outside = own.is_some_and(|[first, last]| !(*first..=*last).contains(&id.index()));
         let mut path = graph.calls().path(graph.node(*id).call);
-        let is_work = matches!(graph.node(*id).kind, Kind::Gap | Kind::Operation);
+        let is_work = matches!(graph.node(*id).kind, WorkKind::Gap | WorkKind::Operation);
         let is_on_thread = graph.resource_of(*id).kind == ResourceKind::Thread;
         is_outside && is_work && is_on_thread && !path.any(|name| name.contains(LOADER) || is_operator(name))
     };
     graph.ids().filter(is_around).collect()
 }
 
-impl Change for NoSync {
+impl StepChange for NoSync {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let removed = [reducing(&scenario.step, |_| true)?, updating(&scenario.step)].concat();
         leave_out(&mut scenario.step, &removed, [])?;
@@ -127,7 +127,7 @@ impl Change for NoSync {
         Ok(())
     }
 
-    fn bounds(&self) -> Vec<Box<dyn Change>> {
+    fn bounds(&self) -> Vec<Box<dyn StepChange>> {
         vec![Box::new(NoSync::PassesAlone)]
     }
 }
@@ -135,28 +135,28 @@ impl Change for NoSync {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_replay::graph::{Builder, Node, Resource};
+    use perf4sight_replay::graph::{GraphBuilder, Resource, TaskNode};
 
     /// A thread pauses, loads, copies its batch, runs forward with a pause in it and backward, and writes a log; another one with backward alone is not paused.
     #[test]
     fn what_is_around_passes_may_happen_once_an_update() -> Result<()> {
-        let mut builder = Builder::default();
+        let mut builder = GraphBuilder::default();
         let [main, other] = ["1", "2"].map(|name| {
             builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: name.to_owned() })
         });
         let rows = [
-            (main, "(no event)", Kind::Gap),
-            (main, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", Kind::Operation),
-            (main, "aten::copy_", Kind::Operation),
-            (main, "DistributedDataParallel.forward", Kind::Operation),
-            (main, "(no event)", Kind::Gap),
-            (main, "autograd::engine::evaluate_function: AddmmBackward0", Kind::Operation),
-            (main, "write_logs", Kind::Operation),
-            (other, "autograd::engine::evaluate_function: AddmmBackward0", Kind::Operation),
+            (main, "(no event)", WorkKind::Gap),
+            (main, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", WorkKind::Operation),
+            (main, "aten::copy_", WorkKind::Operation),
+            (main, "DistributedDataParallel.forward", WorkKind::Operation),
+            (main, "(no event)", WorkKind::Gap),
+            (main, "autograd::engine::evaluate_function: AddmmBackward0", WorkKind::Operation),
+            (main, "write_logs", WorkKind::Operation),
+            (other, "autograd::engine::evaluate_function: AddmmBackward0", WorkKind::Operation),
         ];
         let ids = rows.map(|(resource, name, kind)| {
             let call = builder.call(name, None);
-            builder.node(Node { duration: 10, call, resource, kind, priority: 0 })
+            builder.node(TaskNode { duration: 10, call, resource, kind, priority: 0 })
         });
         assert_eq!(around_passes(&builder.finish()?), [ids[0], ids[6]]);
         Ok(())

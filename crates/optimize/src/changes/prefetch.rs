@@ -2,9 +2,9 @@
 
 use super::left_out::leave_out;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_replay::graph::{EdgeKind, Kind, NodeId, StepGraph};
+use perf4sight_replay::graph::{EdgeKind, NodeId, StepGraph, WorkKind};
 use perf4sight_replay::simulate::simulate;
-use perf4sight_replay::what_if::{Change, Scenario};
+use perf4sight_replay::what_if::{Scenario, StepChange};
 
 /// Part of the names of what backward runs inside.
 const BACKWARD: [&str; 2] = ["autograd::engine", "pre_backward"];
@@ -21,7 +21,7 @@ pub struct KeepGathered;
 ///
 /// # Errors
 /// None at all.
-fn gathers(step: &StepGraph) -> Result<Vec<usize>> {
+fn gather_transfers(step: &StepGraph) -> Result<Vec<usize>> {
     let gathers = step.gathers_of_shards();
     match gathers.is_empty() {
         false => Ok(gathers),
@@ -29,10 +29,10 @@ fn gathers(step: &StepGraph) -> Result<Vec<usize>> {
     }
 }
 
-impl Change for Prefetch {
+impl StepChange for Prefetch {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let step = &mut scenario.step;
-        let gathers = gathers(step)?;
+        let gathers = gather_transfers(step)?;
         let schedule = simulate(&step.graph);
         let mut builder = step.graph.edit();
         for pair in gathers.windows(2) {
@@ -54,13 +54,13 @@ impl Change for Prefetch {
     }
 }
 
-impl Change for KeepGathered {
+impl StepChange for KeepGathered {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let step = &mut scenario.step;
         let in_backward = |index: &usize| {
             step.transfers[*index].parts.first().is_some_and(|part| is_inside(step, part.issuing.0, &BACKWARD))
         };
-        let again: Vec<usize> = gathers(step)?.into_iter().filter(in_backward).collect();
+        let again: Vec<usize> = gather_transfers(step)?.into_iter().filter(in_backward).collect();
         if again.is_empty() {
             return Err(Error::input("backward gathers no shards that forward had gathered"));
         }
@@ -79,8 +79,8 @@ const GATHERING: [&str; 3] = ["FSDP::all_gather", "fsdp::all_gather", "fsdp::spl
 /// What ranks do in backward to gather parameters, besides the transfers: none of it where they are still there.
 fn gathering_in_backward(step: &StepGraph) -> impl Iterator<Item = NodeId> + '_ {
     let is_work = |id: &NodeId| match step.graph.node(*id).kind {
-        Kind::Operation | Kind::Kernel | Kind::Launch => true,
-        Kind::Start | Kind::Backlog | Kind::Gap | Kind::Transfer | Kind::Wait => false,
+        WorkKind::Operation | WorkKind::Kernel | WorkKind::Launch => true,
+        WorkKind::Start | WorkKind::Backlog | WorkKind::Gap | WorkKind::Transfer | WorkKind::Wait => false,
     };
     let is_gathering = |id: &NodeId| is_inside(step, *id, &GATHERING) && is_inside(step, *id, &BACKWARD);
     step.graph.ids().filter(is_work).filter(is_gathering)
@@ -95,35 +95,40 @@ fn is_inside(step: &StepGraph, id: NodeId, names: &[&str]) -> bool {
 mod tests {
     use super::*;
     use perf4sight_replay::buckets::buckets_behind_gradients;
-    use perf4sight_replay::collectives::Operation;
-    use perf4sight_replay::communication::{Algorithm, Communication, SlowDown};
-    use perf4sight_replay::graph::{Builder, Node, Resource, ResourceKind, Transfer, TransferPart};
+    use perf4sight_replay::collectives::CollectiveOperation;
+    use perf4sight_replay::communication::{CollectiveAlgorithm, CommunicationCosts, OverlapSlowDown};
+    use perf4sight_replay::graph::{GraphBuilder, Resource, ResourceKind, TaskNode, TransferNode, TransferPart};
 
     /// A step that gathers inside calls of these names, the outer one first.
     fn step(names: [&str; 2]) -> Result<StepGraph> {
-        let mut builder = Builder::default();
+        let mut builder = GraphBuilder::default();
         let resource = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: String::new() });
         let outer = builder.call(names[0], None);
         let call = builder.call(names[1], Some(outer));
-        let node = builder.node(Node { duration: 1, call, resource, kind: Kind::Operation, priority: 0 });
+        let node = builder.node(TaskNode { duration: 1, call, resource, kind: WorkKind::Operation, priority: 0 });
         let part = TransferPart { rank: 0, launch: node, wait: None, issuing: (node, node) };
-        let transfer = Transfer { node, operation: Operation::AllGather, group: 0, bytes: None, parts: vec![part] };
+        let transfer =
+            TransferNode { node, operation: CollectiveOperation::AllGather, group: 0, bytes: None, parts: vec![part] };
         Ok(StepGraph { graph: builder.finish()?, transfers: vec![transfer], ..StepGraph::default() })
     }
 
     fn scenario(step: StepGraph) -> Scenario {
-        let slow_down = SlowDown { factor: 1.0, operations: 0 };
-        let communication =
-            Communication { algorithm: Algorithm::Ring, groups: Vec::new(), alternatives: Vec::new(), slow_down };
+        let slow_down = OverlapSlowDown { factor: 1.0, operations: 0 };
+        let communication = CommunicationCosts {
+            algorithm: CollectiveAlgorithm::Ring,
+            groups: Vec::new(),
+            alternatives: Vec::new(),
+            slow_down,
+        };
         Scenario { step, communication }
     }
 
     /// Names of a job of plain `torch.distributed`, and of jobs of both versions of FSDP.
     #[test]
     fn what_others_gather_are_no_shards() -> Result<()> {
-        assert!(gathers(&step(["c10d::allgather_", "gloo:all_gather"])?).is_err());
-        assert_eq!(gathers(&step(["FSDP::all_gather (0)", "c10d::_allgather_base_"])?)?, [0]);
-        assert_eq!(gathers(&step(["FullyShardedDataParallel.forward", "c10d::_allgather_base_"])?)?, [0]);
+        assert!(gather_transfers(&step(["c10d::allgather_", "gloo:all_gather"])?).is_err());
+        assert_eq!(gather_transfers(&step(["FSDP::all_gather (0)", "c10d::_allgather_base_"])?)?, [0]);
+        assert_eq!(gather_transfers(&step(["FullyShardedDataParallel.forward", "c10d::_allgather_base_"])?)?, [0]);
         // What FSDP reduces are no buckets to choose, though gloo does it by all-reduces.
         let sharded = step(["FSDP::all_gather (0)", "c10d::_allgather_base_"])?;
         let refused = buckets_behind_gradients(&sharded, &simulate(&sharded.graph)).unwrap_err();
@@ -135,7 +140,7 @@ mod tests {
     /// there, so that of backward the copies in and out and the transfer go, 10 + 10 + 10 + 100 ns, and what gathers in forward stays.
     #[test]
     fn what_is_still_there_is_neither_copied_nor_sent() -> Result<()> {
-        let mut builder = Builder::default();
+        let mut builder = GraphBuilder::default();
         let resource = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: String::new() });
         let (mut transfers, mut work) = (Vec::new(), Vec::new());
         for hook in ["FSDP::pre_forward (1)", "FSDP::pre_backward (1)"] {
@@ -145,12 +150,18 @@ mod tests {
             let [copy_in, sent, copied] =
                 [("fsdp::all_gather_copy_in", gather), ("c10d::_allgather_base_", gather), ("aten::copy_", out)]
                     .map(|(name, around)| builder.call(name, Some(around)));
-            let of = |call, kind, duration| Node { duration, call, resource, kind, priority: 0 };
-            let own = [copy_in, sent, copied, hook].map(|call| builder.node(of(call, Kind::Operation, 10)));
-            let node = builder.node(of(sent, Kind::Transfer, 100));
+            let of = |call, kind, duration| TaskNode { duration, call, resource, kind, priority: 0 };
+            let own = [copy_in, sent, copied, hook].map(|call| builder.node(of(call, WorkKind::Operation, 10)));
+            let node = builder.node(of(sent, WorkKind::Transfer, 100));
             let part = TransferPart { rank: 0, launch: own[1], wait: None, issuing: (own[1], own[2]) };
             let bytes = Some(8);
-            transfers.push(Transfer { node, operation: Operation::AllGather, group: 0, bytes, parts: vec![part] });
+            transfers.push(TransferNode {
+                node,
+                operation: CollectiveOperation::AllGather,
+                group: 0,
+                bytes,
+                parts: vec![part],
+            });
             work.push([own[0], own[1], own[2], own[3], node]);
         }
         let step = StepGraph { graph: builder.finish()?, transfers, ..StepGraph::default() };
@@ -165,26 +176,26 @@ mod tests {
     /// is there runs while the first module computes: 100 + 2 x 300.
     #[test]
     fn a_gather_of_processors_runs_while_the_module_before_computes() -> Result<()> {
-        let mut builder = Builder::default();
+        let mut builder = GraphBuilder::default();
         let thread = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: String::new() });
         let link = builder.resource(Resource { rank: None, kind: ResourceKind::Link, name: String::new() });
         let (mut transfers, mut last) = (Vec::new(), None);
         for module in ["FSDP::all_gather (0)", "FSDP::all_gather (1)"] {
             let call = builder.call(module, None);
             let mut add = |resource, kind, duration, before: Option<NodeId>, why| {
-                let node = builder.node(Node { duration, call, resource, kind, priority: 0 });
+                let node = builder.node(TaskNode { duration, call, resource, kind, priority: 0 });
                 before.into_iter().for_each(|before| builder.edge(before, node, why));
                 node
             };
-            let launch = add(thread, Kind::Operation, 0, last, EdgeKind::Order);
-            let node = add(link, Kind::Transfer, 100, Some(launch), EdgeKind::Rendezvous);
-            let wait = add(thread, Kind::Operation, 0, Some(launch), EdgeKind::Order);
-            last = Some(add(thread, Kind::Operation, 300, Some(wait), EdgeKind::Order));
+            let launch = add(thread, WorkKind::Operation, 0, last, EdgeKind::Order);
+            let node = add(link, WorkKind::Transfer, 100, Some(launch), EdgeKind::Rendezvous);
+            let wait = add(thread, WorkKind::Operation, 0, Some(launch), EdgeKind::Order);
+            last = Some(add(thread, WorkKind::Operation, 300, Some(wait), EdgeKind::Order));
             builder.edge(node, wait, EdgeKind::Rendezvous);
             let part = TransferPart { rank: 0, launch, wait: Some(wait), issuing: (launch, node) };
-            transfers.push(Transfer {
+            transfers.push(TransferNode {
                 node,
-                operation: Operation::AllGather,
+                operation: CollectiveOperation::AllGather,
                 group: 0,
                 bytes: Some(8),
                 parts: vec![part],

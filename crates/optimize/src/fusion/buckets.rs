@@ -1,7 +1,7 @@
 //! Buckets as PyTorch's DistributedDataParallel makes them, and which sizes of theirs there are to choose from.
 
-use super::{Fusion, Gradient, Link};
-use perf4sight_replay::buckets::{Limits, assign_passes};
+use super::{AllReduceLink, BucketFusion, ReadyGradient};
+use perf4sight_replay::buckets::{BucketLimits, assign_passes};
 use std::collections::BTreeMap;
 
 /// Bytes of a MiB, the unit of `bucket_cap_mb`.
@@ -11,41 +11,42 @@ const MOST_CAPS: u64 = 1024;
 
 /// Sizes of buckets that a user of PyTorch can choose, and the buckets they make.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
+pub struct BucketChoice {
     /// At how many bytes buckets are full.
-    pub limits: Limits,
+    pub limits: BucketLimits,
     /// The buckets.
-    pub fusion: Fusion,
+    pub fusion: BucketFusion,
 }
 
 /// The buckets of PyTorch ([`assign_passes`]) and when the last one is reduced.
-pub fn buckets(gradients: &[Gradient], link: Link, limits: Limits) -> Fusion {
+pub fn buckets(gradients: &[ReadyGradient], link: AllReduceLink, limits: BucketLimits) -> BucketFusion {
     let buckets = assign_passes(gradients.iter().map(|gradient| (gradient.pass, gradient.bytes)), limits);
-    Fusion::of_ends(gradients, link, buckets.into_iter().map(|bucket| bucket.end).collect())
+    BucketFusion::of_ends(gradients, link, buckets.into_iter().map(|bucket| bucket.end).collect())
 }
 
 /// All buckets that a `bucket_cap_mb` of whole numbers makes, the earliest reduced first; of limits that make the same
 /// buckets the default, else the smallest. Without a `bucket_cap_mb` the first bucket may be of another size
 /// (`dist._DEFAULT_FIRST_BUCKET_BYTES`).
-pub fn choices(gradients: &[Gradient], link: Link) -> Vec<Choice> {
+pub fn choices(gradients: &[ReadyGradient], link: AllReduceLink) -> Vec<BucketChoice> {
     let total: u64 = gradients.iter().map(|gradient| gradient.bytes).sum();
     let most = total.div_ceil(MIB).max(1);
     let sizes = || (1..=most).step_by(most.div_ceil(MOST_CAPS) as usize).map(|size| size * MIB);
-    let caps = sizes().map(|bytes| Limits { first: bytes, others: bytes });
-    let firsts = sizes().map(|first| Limits { first, ..Limits::DEFAULT });
-    let mut distinct: BTreeMap<Vec<usize>, Choice> = BTreeMap::new();
-    for limits in [Limits::DEFAULT].into_iter().chain(caps).chain(firsts) {
+    let caps = sizes().map(|bytes| BucketLimits { first: bytes, others: bytes });
+    let firsts = sizes().map(|first| BucketLimits { first, ..BucketLimits::DEFAULT });
+    let mut distinct: BTreeMap<Vec<usize>, BucketChoice> = BTreeMap::new();
+    for limits in [BucketLimits::DEFAULT].into_iter().chain(caps).chain(firsts) {
         let fusion = buckets(gradients, link, limits);
-        distinct.entry(fusion.ends.clone()).or_insert(Choice { limits, fusion });
+        distinct.entry(fusion.ends.clone()).or_insert(BucketChoice { limits, fusion });
     }
-    let mut choices: Vec<Choice> = distinct.into_values().collect();
+    let mut choices: Vec<BucketChoice> = distinct.into_values().collect();
     choices.sort_by(|one, other| one.fusion.finished_ms.total_cmp(&other.fusion.finished_ms));
     choices
 }
 
 /// The best sizes of buckets; the default where none are better.
-pub fn best_cap(gradients: &[Gradient], link: Link) -> Choice {
-    let default = Choice { limits: Limits::DEFAULT, fusion: buckets(gradients, link, Limits::DEFAULT) };
+pub fn best_cap(gradients: &[ReadyGradient], link: AllReduceLink) -> BucketChoice {
+    let default =
+        BucketChoice { limits: BucketLimits::DEFAULT, fusion: buckets(gradients, link, BucketLimits::DEFAULT) };
     let best = choices(gradients, link).into_iter().next();
     best.filter(|best| best.fusion.finished_ms < default.fusion.finished_ms).unwrap_or(default)
 }

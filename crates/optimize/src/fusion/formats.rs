@@ -1,7 +1,7 @@
 //! Buckets as frameworks read them.
 
-use super::{Fusion, Gradient, Link};
-use perf4sight_replay::buckets::Limits;
+use super::{AllReduceLink, BucketFusion, ReadyGradient};
+use perf4sight_replay::buckets::BucketLimits;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::ops::Range;
@@ -11,49 +11,49 @@ const MIB: u64 = 1 << 20;
 
 /// What to write in a program of PyTorch: the argument of DistributedDataParallel. Another first bucket than the others
 /// is possible with the default `bucket_cap_mb` alone (torch/nn/parallel/distributed.py of PyTorch 2.11).
-pub fn pytorch_arguments(limits: Limits) -> String {
+pub fn pytorch_arguments(limits: BucketLimits) -> String {
     match limits {
-        Limits::DEFAULT => "DistributedDataParallel(...) without bucket_cap_mb".to_owned(),
-        Limits { first, others } if first == others => {
+        BucketLimits::DEFAULT => "DistributedDataParallel(...) without bucket_cap_mb".to_owned(),
+        BucketLimits { first, others } if first == others => {
             format!("DistributedDataParallel(..., bucket_cap_mb={})", others / MIB)
         }
-        Limits { first, .. } => format!(
+        BucketLimits { first, .. } => format!(
             "dist._DEFAULT_FIRST_BUCKET_BYTES = {first} before DistributedDataParallel(...) without bucket_cap_mb"
         ),
     }
 }
 
-fn joined(places: Range<usize>, separator: &str) -> String {
+fn join_places(places: Range<usize>, separator: &str) -> String {
     places.map(|place| place.to_string()).collect::<Vec<_>>().join(separator)
 }
 
 /// The published mapping: gradients of each bucket, by their places, `{"mapping": ["0+1+2", "3+4"]}`.
-pub fn group_mapping(fusion: &Fusion) -> Value {
-    json!({ "mapping": fusion.buckets().map(|places| joined(places, "+")).collect::<Vec<_>>() })
+pub fn group_mapping(fusion: &BucketFusion) -> Value {
+    json!({ "mapping": fusion.buckets().map(|places| join_places(places, "+")).collect::<Vec<_>>() })
 }
 
 /// The published list of parts for BytePS: a line for each bucket with the bytes of a part; every bucket is one part.
-pub fn partitions(gradients: &[Gradient], fusion: &Fusion) -> String {
+pub fn partitions(gradients: &[ReadyGradient], fusion: &BucketFusion) -> String {
     fusion.buckets().fold(String::new(), |mut text, places| {
-        let name = joined(places.clone(), "_");
+        let name = join_places(places.clone(), "_");
         // A string takes any text.
         let _ = writeln!(text, "Distributed_Push_Pull/BytePSPushPull.{name} {}", bytes(gradients, places));
         text
     })
 }
 
-fn bytes(gradients: &[Gradient], places: Range<usize>) -> u64 {
+fn bytes(gradients: &[ReadyGradient], places: Range<usize>) -> u64 {
     gradients[places].iter().map(|gradient| gradient.bytes).sum()
 }
 
 /// `HOROVOD_FUSION_THRESHOLD` in bytes: no bucket of Horovod may exceed it, so it is the largest one's size.
-pub fn horovod_threshold(gradients: &[Gradient], fusion: &Fusion) -> u64 {
+pub fn horovod_threshold(gradients: &[ReadyGradient], fusion: &BucketFusion) -> u64 {
     fusion.buckets().map(|places| bytes(gradients, places)).max().unwrap_or(0)
 }
 
 /// The buckets that Horovod makes with that threshold if all gradients are announced in their order: each takes what does not exceed it
 /// (`FuseResponses` in horovod/common/controller.cc).
-pub fn of_threshold(gradients: &[Gradient], link: Link, threshold: u64) -> Fusion {
+pub fn of_threshold(gradients: &[ReadyGradient], link: AllReduceLink, threshold: u64) -> BucketFusion {
     let mut ends = Vec::new();
     let mut sum = 0;
     for (place, gradient) in gradients.iter().enumerate() {
@@ -64,5 +64,5 @@ pub fn of_threshold(gradients: &[Gradient], link: Link, threshold: u64) -> Fusio
         sum = if is_new { gradient.bytes } else { sum + gradient.bytes };
     }
     ends.push(gradients.len());
-    Fusion::of_ends(gradients, link, ends)
+    BucketFusion::of_ends(gradients, link, ends)
 }

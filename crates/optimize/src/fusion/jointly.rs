@@ -8,11 +8,11 @@
 //!    second's own ([`tensors_pay`]).
 //! 3. Gradients of fused operators are ready together, and fused; operators of fused gradients are waited for together, and fused.
 
-use super::Link;
+use super::AllReduceLink;
 
 /// The part of backward that ends with a gradient.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Segment {
+pub struct BackwardSegment {
     /// What it takes, in milliseconds.
     pub takes_ms: f64,
     /// What it takes less if it is computed together with the segment before it; none where both cannot be fused.
@@ -23,7 +23,7 @@ pub struct Segment {
 
 /// What is fused, and when the last gradient is reduced.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Joint {
+pub struct JointFusion {
     /// The end of each bucket: the place behind its last gradient. Segments of a bucket are computed together where they can be,
     /// others apart.
     pub ends: Vec<usize>,
@@ -33,7 +33,7 @@ pub struct Joint {
 
 /// A way to the end of a bucket.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct BucketWay {
     computed_ms: f64,
     reduced_ms: f64,
     /// The bytes of its last bucket.
@@ -43,12 +43,12 @@ struct Way {
 }
 
 /// Rule 1: whether segments that save this much together are better fused, whatever the gradient before them takes on the link.
-fn operators_pay(link: Link, first: u64, saves_ms: Option<f64>) -> bool {
+fn operators_pay(link: AllReduceLink, first: u64, saves_ms: Option<f64>) -> bool {
     saves_ms.is_some_and(|saves| link.milliseconds(first) <= saves)
 }
 
 /// Rule 2: whether two buckets are better reduced as one, where the first is reduced and the second ready at these times.
-fn tensors_pay(link: Link, [first, second]: [u64; 2], reduced_ms: f64, ready_ms: f64) -> bool {
+fn tensors_pay(link: AllReduceLink, [first, second]: [u64; 2], reduced_ms: f64, ready_ms: f64) -> bool {
     reduced_ms > ready_ms + link.milliseconds(first + second) - link.milliseconds(second)
 }
 
@@ -56,9 +56,9 @@ fn tensors_pay(link: Link, [first, second]: [u64; 2], reduced_ms: f64, ready_ms:
 ///
 /// By rule 3 both are the same choice, but for segments that cannot be fused. A way is followed unless another one to the same place is
 /// neither computed nor reduced later, or a rule says that its last two buckets are better as one.
-pub fn jointly(segments: &[Segment], link: Link) -> Joint {
-    let start = Way { computed_ms: 0.0, reduced_ms: 0.0, bytes: 0, from: (0, 0) };
-    let mut ways: Vec<Vec<Way>> = vec![vec![start]];
+pub fn jointly(segments: &[BackwardSegment], link: AllReduceLink) -> JointFusion {
+    let start = BucketWay { computed_ms: 0.0, reduced_ms: 0.0, bytes: 0, from: (0, 0) };
+    let mut ways: Vec<Vec<BucketWay>> = vec![vec![start]];
     for end in 1..=segments.len() {
         let mut own = Vec::new();
         let (mut takes_ms, mut bytes) = (0.0, 0);
@@ -74,11 +74,11 @@ pub fn jointly(segments: &[Segment], link: Link) -> Joint {
                         || tensors_pay(link, [before.bytes, bytes], before.reduced_ms, computed_ms));
                 if !are_one {
                     let reduced_ms = before.reduced_ms.max(computed_ms) + link.milliseconds(bytes);
-                    own.push(Way { computed_ms, reduced_ms, bytes, from: (first, number) });
+                    own.push(BucketWay { computed_ms, reduced_ms, bytes, from: (first, number) });
                 }
             }
         }
-        ways.push(best(own));
+        ways.push(unbeaten_ways(own));
     }
     let last = &ways[segments.len()];
     let (number, way) = last
@@ -86,11 +86,11 @@ pub fn jointly(segments: &[Segment], link: Link) -> Joint {
         .enumerate()
         .min_by(|(_, one), (_, other)| one.reduced_ms.total_cmp(&other.reduced_ms))
         .unwrap_or((0, &start));
-    Joint { ends: ends(&ways, (segments.len(), number)), finished_ms: way.reduced_ms }
+    JointFusion { ends: trace_ends(&ways, (segments.len(), number)), finished_ms: way.reduced_ms }
 }
 
 /// The ways that no other one betters in both times.
-fn best(mut ways: Vec<Way>) -> Vec<Way> {
+fn unbeaten_ways(mut ways: Vec<BucketWay>) -> Vec<BucketWay> {
     ways.sort_by(|one, other| {
         one.computed_ms.total_cmp(&other.computed_ms).then(one.reduced_ms.total_cmp(&other.reduced_ms))
     });
@@ -105,7 +105,7 @@ fn best(mut ways: Vec<Way>) -> Vec<Way> {
 }
 
 /// Follows a way back to the start.
-fn ends(ways: &[Vec<Way>], mut at: (usize, usize)) -> Vec<usize> {
+fn trace_ends(ways: &[Vec<BucketWay>], mut at: (usize, usize)) -> Vec<usize> {
     let mut ends = Vec::new();
     while at.0 > 0 {
         ends.push(at.0);
@@ -123,7 +123,7 @@ mod tests {
 
     /// When the last gradient is reduced, with the segments that are computed with the one before, and gradients that are reduced
     /// with the one before, as bits.
-    fn finished(segments: &[Segment], link: Link, computed: u32, reduced: u32) -> Option<f64> {
+    fn finished(segments: &[BackwardSegment], link: AllReduceLink, computed: u32, reduced: u32) -> Option<f64> {
         let (mut end, mut ready) = (0.0, Vec::new());
         for (place, segment) in segments.iter().enumerate() {
             let is_fused = place > 0 && computed >> place & 1 == 1;
@@ -144,7 +144,7 @@ mod tests {
         Some(free)
     }
 
-    fn exhaustive(segments: &[Segment], link: Link) -> f64 {
+    fn exhaustive(segments: &[BackwardSegment], link: AllReduceLink) -> f64 {
         let all = 0..1_u32 << segments.len();
         let choices = all.clone().flat_map(|computed| all.clone().map(move |reduced| (computed, reduced)));
         choices
@@ -152,15 +152,18 @@ mod tests {
             .fold(f64::INFINITY, f64::min)
     }
 
-    fn random(draws: &mut Xoshiro256PlusPlus) -> (Vec<Segment>, Link) {
+    fn random(draws: &mut Xoshiro256PlusPlus) -> (Vec<BackwardSegment>, AllReduceLink) {
         let count = draws.random_range(1..=6);
         let segment = |_| {
             let takes_ms = draws.random_range(0.1..3.0);
             let saves_ms = draws.random::<bool>().then(|| draws.random_range(0.0..1.0) * takes_ms);
-            Segment { takes_ms, saves_ms, bytes: draws.random_range(1..4000) }
+            BackwardSegment { takes_ms, saves_ms, bytes: draws.random_range(1..4000) }
         };
         let segments = (0..count).map(segment).collect();
-        (segments, Link { alpha_ms: draws.random_range(0.0..1.0), ms_per_byte: draws.random_range(0.0..0.001) })
+        (
+            segments,
+            AllReduceLink { alpha_ms: draws.random_range(0.0..1.0), ms_per_byte: draws.random_range(0.0..0.001) },
+        )
     }
 
     #[test]
@@ -177,9 +180,9 @@ mod tests {
     /// saving of 1.2 ms is more than the 1 ms of the first gradient, so that rule 1 fuses them: 2.8 + 1.5 = 4.3 ms.
     #[test]
     fn operators_are_fused_where_they_save_more_than_the_gradient_waits() {
-        let link = Link { alpha_ms: 0.5, ms_per_byte: 0.001 };
+        let link = AllReduceLink { alpha_ms: 0.5, ms_per_byte: 0.001 };
         let segments = |saves| {
-            let segment = |saves_ms| Segment { takes_ms: 2.0, saves_ms, bytes: 500 };
+            let segment = |saves_ms| BackwardSegment { takes_ms: 2.0, saves_ms, bytes: 500 };
             [segment(None), segment(Some(saves))]
         };
         let apart = jointly(&segments(0.4), link);
@@ -195,7 +198,7 @@ mod tests {
     /// latency of 0.5 ms; with one of 8 ms the second alone would take 8.5 ms.
     #[test]
     fn tensors_are_fused_where_the_link_is_late() {
-        assert!(!tensors_pay(Link { alpha_ms: 0.5, ms_per_byte: 0.001 }, [8500, 500], 10.0, 2.0));
-        assert!(tensors_pay(Link { alpha_ms: 8.0, ms_per_byte: 0.001 }, [1000, 500], 10.0, 2.0));
+        assert!(!tensors_pay(AllReduceLink { alpha_ms: 0.5, ms_per_byte: 0.001 }, [8500, 500], 10.0, 2.0));
+        assert!(tensors_pay(AllReduceLink { alpha_ms: 8.0, ms_per_byte: 0.001 }, [1000, 500], 10.0, 2.0));
     }
 }

@@ -12,9 +12,9 @@ mod optimum;
 #[cfg(test)]
 mod tests;
 
-pub use buckets::{Choice, best_cap, buckets, choices};
+pub use buckets::{BucketChoice, best_cap, buckets, choices};
 pub use formats::{group_mapping, horovod_threshold, of_threshold, partitions, pytorch_arguments};
-pub use jointly::{Joint, Segment, jointly};
+pub use jointly::{BackwardSegment, JointFusion, jointly};
 pub use of_step::of_step;
 pub use optimum::optimum;
 
@@ -22,7 +22,7 @@ use perf4sight_base::error::{Error, Result};
 
 /// A gradient, in the order in which they become ready.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Gradient {
+pub struct ReadyGradient {
     /// When backward has computed it, in milliseconds.
     pub ready_ms: f64,
     /// Its size.
@@ -33,7 +33,7 @@ pub struct Gradient {
 
 /// The time of an all-reduce: `alpha_ms + bytes · ms_per_byte`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Link {
+pub struct AllReduceLink {
     /// Latency of an all-reduce, in milliseconds.
     pub alpha_ms: f64,
     /// Milliseconds of each byte.
@@ -42,29 +42,29 @@ pub struct Link {
 
 /// Gradients in buckets, and when the last one is reduced.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fusion {
+pub struct BucketFusion {
     /// The end of each bucket: the place behind its last gradient.
     pub ends: Vec<usize>,
     /// When the last bucket is reduced, in milliseconds.
     pub finished_ms: f64,
 }
 
-impl Link {
+impl AllReduceLink {
     /// Milliseconds of an all-reduce of so many bytes.
     pub fn milliseconds(&self, bytes: u64) -> f64 {
         self.alpha_ms + bytes as f64 * self.ms_per_byte
     }
 }
 
-impl Fusion {
+impl BucketFusion {
     /// Reduces buckets that end at these places, the last one behind the last gradient.
-    pub fn of_ends(gradients: &[Gradient], link: Link, ends: Vec<usize>) -> Self {
+    pub fn of_ends(gradients: &[ReadyGradient], link: AllReduceLink, ends: Vec<usize>) -> Self {
         let (mut start, mut finished_ms) = (0, 0.0);
         for &end in &ends {
-            finished_ms = reduced(&gradients[start..end], link, finished_ms);
+            finished_ms = reduction_end(&gradients[start..end], link, finished_ms);
             start = end;
         }
-        Fusion { ends, finished_ms }
+        BucketFusion { ends, finished_ms }
     }
 
     /// The places of each bucket's gradients.
@@ -75,7 +75,7 @@ impl Fusion {
 }
 
 /// When a bucket is reduced that the link may begin at `free_ms`.
-fn reduced(bucket: &[Gradient], link: Link, free_ms: f64) -> f64 {
+fn reduction_end(bucket: &[ReadyGradient], link: AllReduceLink, free_ms: f64) -> f64 {
     let ready = bucket.last().map_or(0.0, |gradient| gradient.ready_ms);
     let bytes = bucket.iter().map(|gradient| gradient.bytes).sum();
     free_ms.max(ready) + link.milliseconds(bytes)
@@ -85,7 +85,7 @@ fn reduced(bucket: &[Gradient], link: Link, free_ms: f64) -> f64 {
 ///
 /// # Errors
 /// No gradients; a time that is negative, no number, or before that of the gradient before; a link that is none.
-pub fn check(gradients: &[Gradient], link: Link) -> Result<()> {
+pub fn check(gradients: &[ReadyGradient], link: AllReduceLink) -> Result<()> {
     let is_time = |time: f64| time.is_finite() && time >= 0.0;
     if !is_time(link.alpha_ms) || !is_time(link.ms_per_byte) {
         return Err(Error::input(format!("a link of {} ms and {} ms a byte", link.alpha_ms, link.ms_per_byte))

@@ -1,12 +1,12 @@
 //! The gradients of a step, and the link that reduces them.
 
-use super::{Gradient, Link, check};
+use super::{AllReduceLink, ReadyGradient, check};
 use perf4sight_base::error::Result;
 use perf4sight_replay::buckets::{buckets_behind_gradients, gradient_sizes};
-use perf4sight_replay::collectives::Operation;
-use perf4sight_replay::communication::Communication;
+use perf4sight_replay::collectives::CollectiveOperation;
+use perf4sight_replay::communication::CommunicationCosts;
 use perf4sight_replay::graph::StepGraph;
-use perf4sight_replay::simulate::Schedule;
+use perf4sight_replay::simulate::NodeSchedule;
 
 /// Bytes of an all-reduce whose latency does not matter.
 const MANY: u64 = 1 << 40;
@@ -15,7 +15,11 @@ const MANY: u64 = 1 << 40;
 ///
 /// # Errors
 /// Steps without gradients, ranks with different ones, all-reduces that are not those of their buckets.
-pub fn of_step(step: &StepGraph, communication: &Communication, schedule: &Schedule) -> Result<(Vec<Gradient>, Link)> {
+pub fn of_step(
+    step: &StepGraph,
+    communication: &CommunicationCosts,
+    schedule: &NodeSchedule,
+) -> Result<(Vec<ReadyGradient>, AllReduceLink)> {
     let buckets = buckets_behind_gradients(step, schedule)?;
     let ready = |place: usize| {
         let ends = step.ranks.iter().flat_map(|rank| {
@@ -27,13 +31,14 @@ pub fn of_step(step: &StepGraph, communication: &Communication, schedule: &Sched
     let mut latest: f64 = 0.0;
     let gradients = gradient_sizes(step)?.into_iter().enumerate().map(|(place, bytes)| {
         latest = latest.max(ready(place));
-        Gradient { ready_ms: latest, bytes, pass: step.ranks[0].gradients[place].pass }
+        ReadyGradient { ready_ms: latest, bytes, pass: step.ranks[0].gradients[place].pass }
     });
-    let gradients: Vec<Gradient> = gradients.collect();
+    let gradients: Vec<ReadyGradient> = gradients.collect();
     let group = step.transfers[buckets[0].0].group;
-    let time =
-        |bytes| communication.time(group, Operation::AllReduce, step.groups[group].size, bytes).unwrap_or(0.0) / 1e6;
-    let link = Link { alpha_ms: time(0), ms_per_byte: (time(MANY) - time(0)) / MANY as f64 };
+    let time = |bytes| {
+        communication.time(group, CollectiveOperation::AllReduce, step.groups[group].size, bytes).unwrap_or(0.0) / 1e6
+    };
+    let link = AllReduceLink { alpha_ms: time(0), ms_per_byte: (time(MANY) - time(0)) / MANY as f64 };
     check(&gradients, link)?;
     Ok((gradients, link))
 }

@@ -1,12 +1,14 @@
 //! Tensor groups for operations that are already fused: gradients that one group computes are reduced together.
 
-use super::{Found, Learns, Pass, Proposal, Wanted, bytes_of_prediction, tensor_fusion};
-use crate::fusion::{self, Fusion};
-use crate::search::{BYTES_OF_OPERATION, Class, GoOn, UnitGraph};
-use crate::start::Start;
+use super::{
+    ChangeProposal, LearningEffect, OptimizationPass, PassResults, PassSettings, bytes_of_prediction, tensor_fusion,
+};
+use crate::fusion::{self, BucketFusion};
+use crate::search::{BYTES_OF_OPERATION, ContinueSearch, FusionClass, UnitGraph};
+use crate::start::RecordedStart;
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_replay::graph::NodeId;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -17,23 +19,23 @@ pub(super) struct FromOpFusion;
 
 pub(super) const NAME: &str = "from_opfs2tsfs";
 
-impl Pass for FromOpFusion {
+impl OptimizationPass for FromOpFusion {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn check(&self, start: &Start, wanted: &Wanted) -> Result<()> {
+    fn check(&self, start: &RecordedStart, wanted: &PassSettings) -> Result<()> {
         let Some(file) = &wanted.clusters else { return Ok(()) };
         read(start, &graph(start), file).map(drop)
     }
 
-    fn memory(&self, start: &Start, _: &Wanted) -> u64 {
+    fn memory(&self, start: &RecordedStart, _: &PassSettings) -> u64 {
         let graph = &start.recorded.typical.graph;
         bytes_of_prediction(graph).max(BYTES_OF_OPERATION * graph.nodes().len() as u64)
     }
 
-    fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
-        let mut found = Found::default();
+    fn run(&self, start: &RecordedStart, wanted: &PassSettings, _: &ContinueSearch<'_>) -> Result<PassResults> {
+        let mut found = PassResults::default();
         let Some(file) = &wanted.clusters else { return Ok(found) };
         let step = &start.recorded.typical;
         if step.is_sharded() {
@@ -58,19 +60,25 @@ impl Pass for FromOpFusion {
             );
             return Ok(found);
         }
-        let groups = Fusion::of_ends(&gradients, link, ends);
+        let groups = BucketFusion::of_ends(&gradients, link, ends);
         let change = format!(
             "Horovod, BytePS: the gradients of each group of operations together, in {}",
-            counted(groups.ends.len() as u64, "bucket")
+            count_text(groups.ends.len() as u64, "bucket")
         );
-        found.others.push(Proposal::of(NAME, change, tensor_fusion::edit(&groups), Learns::Same, start)?);
+        found.others.push(ChangeProposal::new(
+            NAME,
+            change,
+            tensor_fusion::edit(&groups),
+            LearningEffect::Same,
+            start,
+        )?);
         tensor_fusion::write(&gradients, &groups, &mut found);
         Ok(found)
     }
 }
 
-fn graph(start: &Start) -> UnitGraph {
-    UnitGraph::of(&start.recorded.typical, &start.schedule, start.slowest(), &|_| true)
+fn graph(start: &RecordedStart) -> UnitGraph {
+    UnitGraph::from_step(&start.recorded.typical, &start.schedule, start.slowest(), &|_| true)
 }
 
 /// The lines of a `cluster_mapping.txt`, numbered from 1.
@@ -90,7 +98,7 @@ pub fn group_lines(file: &Path) -> Result<Vec<(usize, String)>> {
 }
 
 /// The cluster of each unit in a `cluster_mapping.txt`.
-fn read(start: &Start, graph: &UnitGraph, file: &Path) -> Result<HashMap<usize, String>> {
+fn read(start: &RecordedStart, graph: &UnitGraph, file: &Path) -> Result<HashMap<usize, String>> {
     let names = graph.unique_names();
     let units: HashMap<&str, usize> = names.iter().enumerate().map(|(unit, name)| (name.as_str(), unit)).collect();
     let row = |line: usize, text: &str| -> Result<(usize, String)> {
@@ -121,7 +129,7 @@ fn read(start: &Start, graph: &UnitGraph, file: &Path) -> Result<HashMap<usize, 
 
 /// Refuses groups that cannot be computed at once, because another operation is between theirs.
 fn check_neighbours(
-    start: &Start,
+    start: &RecordedStart,
     graph: &UnitGraph,
     names: &[String],
     clusters: &HashMap<usize, String>,
@@ -153,20 +161,20 @@ fn check_neighbours(
 }
 
 fn computes(graph: &UnitGraph, unit: usize) -> bool {
-    graph.units[unit].operation.is_some_and(|one| one.class != Class::View)
+    graph.units[unit].operation.is_some_and(|one| one.class != FusionClass::View)
 }
 
 /// Inside this, gradients are added up and copied into buckets.
 const ACCUMULATE: &str = "AccumulateGrad";
 
-fn accumulates(start: &Start, graph: &UnitGraph, unit: usize) -> bool {
+fn accumulates(start: &RecordedStart, graph: &UnitGraph, unit: usize) -> bool {
     let step = &start.recorded.typical.graph;
     let call = graph.units[unit].nodes.first().map(|id| step.node(*id).call);
     call.is_some_and(|call| step.calls().path(call).any(|name| name.contains(ACCUMULATE)))
 }
 
 /// For each gradient the operation that computes it: the last one before it on its thread, or the kernel that this launched.
-fn computed_by(start: &Start, graph: &UnitGraph) -> Vec<Option<usize>> {
+fn computed_by(start: &RecordedStart, graph: &UnitGraph) -> Vec<Option<usize>> {
     let nodes = graph.units.iter().enumerate().flat_map(|(unit, own)| own.nodes.iter().map(move |id| (*id, unit)));
     let unit_of: HashMap<NodeId, usize> = nodes.collect();
     let launched =

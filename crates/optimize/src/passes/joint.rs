@@ -1,13 +1,13 @@
 //! Operators and tensors fused together: buckets for operations as they are fused, and of these those that pay with such buckets.
 
 use super::tensor_fusion::{self, free_words};
-use super::{Found, FusedOperations, Learns, Proposal, op_fusion};
-use crate::fusion::{self, Fusion, Gradient, Joint, Link, Segment};
-use crate::start::{Start, Together};
+use super::{ChangeProposal, FusedOperations, LearningEffect, PassResults, op_fusion};
+use crate::fusion::{self, AllReduceLink, BackwardSegment, BucketFusion, JointFusion, ReadyGradient};
+use crate::start::{CombinedChanges, RecordedStart};
 use perf4sight_base::error::Result;
 use perf4sight_replay::graph::NodeId;
 use perf4sight_replay::simulate::simulate;
-use perf4sight_replay::what_if::Change;
+use perf4sight_replay::what_if::StepChange;
 use std::sync::Arc;
 
 const NAME: &str = "tensor_fusion,op_fusion";
@@ -15,7 +15,7 @@ const NAME: &str = "tensor_fusion,op_fusion";
 const SINGLE: [&str; 2] = ["tensor_fusion", "op_fusion"];
 
 /// Operations that are computed together on the rank whose work ends last.
-struct Span {
+struct FusionSpan {
     /// Milliseconds at which the first begins and the last ends.
     begins: f64,
     ends: f64,
@@ -24,9 +24,9 @@ struct Span {
 }
 
 /// Groups of operations that are kept, and the buckets for them.
-struct Choice {
+struct JointChoice {
     fused: Vec<FusedOperations>,
-    buckets: Fusion,
+    buckets: BucketFusion,
 }
 
 /// Both together, where both were found: what PyTorch can be given, and for other programs the better of two ways by replay. One keeps
@@ -35,8 +35,8 @@ struct Choice {
 ///
 /// # Errors
 /// Steps that contradict themselves.
-pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
-    let mut both = Found::default();
+pub fn jointly(start: &RecordedStart, found: &PassResults) -> Result<PassResults> {
+    let mut both = PassResults::default();
     if start.recorded.typical.is_sharded() {
         return Ok(both);
     }
@@ -58,18 +58,19 @@ pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
         return Ok(both);
     }
     let cap = fusion::best_cap(&gradients, link);
-    let pytorch = Choice { fused: found.fused.clone(), buckets: cap.fusion };
+    let pytorch = JointChoice { fused: found.fused.clone(), buckets: cap.fusion };
     let change =
         format!("{}, with {}", fusion::pytorch_arguments(cap.limits), op_fusion::compiler(start, &found.fused));
-    let pytorch = Proposal::of(NAME, change, edit(&pytorch), Learns::Rounded, start)?;
+    let pytorch = ChangeProposal::new(NAME, change, edit(&pytorch), LearningEffect::Rounded, start)?;
     both.proposals.extend(Some(pytorch).filter(|one| one.outcome.after.time < shortest));
-    let tuned = Choice { fused: found.fused.clone(), buckets: fusion::optimum(&gradients, link) };
-    let choice = shorter(start, [tuned, by_rules(start, &found.fused)?])?;
-    let predict =
-        |buckets: &Fusion| start.predict(&edit(&Choice { buckets: buckets.clone(), fused: choice.fused.clone() }));
+    let tuned = JointChoice { fused: found.fused.clone(), buckets: fusion::optimum(&gradients, link) };
+    let choice = shorter_choice(start, [tuned, by_rules(start, &found.fused)?])?;
+    let predict = |buckets: &BucketFusion| {
+        start.predict(&edit(&JointChoice { buckets: buckets.clone(), fused: choice.fused.clone() }))
+    };
     let words = free_words(&gradients, link, &choice.buckets, &predict)?;
     let change = format!("both together: groups of {}; {words}", op_fusion::CLUSTERS);
-    let free = Proposal::of(NAME, change, edit(&choice), Learns::Rounded, start)?;
+    let free = ChangeProposal::new(NAME, change, edit(&choice), LearningEffect::Rounded, start)?;
     match free.outcome.after.time < shortest {
         true => write(&gradients, &choice, free, &mut both),
         false => both.nothing.push("operators and tensors fused together are no faster than one of both".to_owned()),
@@ -78,42 +79,42 @@ pub fn jointly(start: &Start, found: &Found) -> Result<Found> {
 }
 
 /// The one of two choices whose replay is shorter.
-fn shorter(start: &Start, [one, other]: [Choice; 2]) -> Result<Choice> {
+fn shorter_choice(start: &RecordedStart, [one, other]: [JointChoice; 2]) -> Result<JointChoice> {
     let [first, second] = [start.time(&edit(&one))?, start.time(&edit(&other))?];
     Ok(if second < first { other } else { one })
 }
 
-fn edit(choice: &Choice) -> Arc<dyn Change> {
-    let fused: Arc<dyn Change> = Arc::new(op_fusion::edit(&choice.fused));
-    Arc::new(Together(vec![fused, tensor_fusion::edit(&choice.buckets)]))
+fn edit(choice: &JointChoice) -> Arc<dyn StepChange> {
+    let fused: Arc<dyn StepChange> = Arc::new(op_fusion::edit(&choice.fused));
+    Arc::new(CombinedChanges(vec![fused, tensor_fusion::edit(&choice.buckets)]))
 }
 
 /// The gradients with when they are ready once operations are fused, and their link.
-fn when_fused(start: &Start, fused: &[FusedOperations]) -> Result<(Vec<Gradient>, Link)> {
-    let step = start.changed(&(Arc::new(op_fusion::edit(fused)) as Arc<dyn Change>))?;
+fn when_fused(start: &RecordedStart, fused: &[FusedOperations]) -> Result<(Vec<ReadyGradient>, AllReduceLink)> {
+    let step = start.with_change(&(Arc::new(op_fusion::edit(fused)) as Arc<dyn StepChange>))?;
     fusion::of_step(&step, &start.communication, &simulate(&step.graph))
 }
 
 /// The optimum of both by the rules of [`fusion::jointly`], on the rank whose work ends last.
-fn by_rules(start: &Start, fused: &[FusedOperations]) -> Result<Choice> {
+fn by_rules(start: &RecordedStart, fused: &[FusedOperations]) -> Result<JointChoice> {
     let (gradients, link) = fusion::of_step(&start.recorded.typical, &start.communication, &start.schedule)?;
-    let spans: Vec<Option<Span>> = fused.iter().map(|one| span(start, one)).collect();
-    let Joint { ends, .. } = fusion::jointly(&segments(&gradients, &spans), link);
-    let parted = |span: &Span| crossed(&gradients, span).any(|place| ends.contains(&place));
+    let spans: Vec<Option<FusionSpan>> = fused.iter().map(|one| span(start, one)).collect();
+    let JointFusion { ends, .. } = fusion::jointly(&segments(&gradients, &spans), link);
+    let parted = |span: &FusionSpan| gradients_behind(&gradients, span).any(|place| ends.contains(&place));
     let kept = fused.iter().zip(&spans).filter(|(_, span)| !span.as_ref().is_some_and(parted));
     let fused = kept.map(|(one, _)| one.clone()).collect();
-    Ok(Choice { fused, buckets: Fusion::of_ends(&gradients, link, ends) })
+    Ok(JointChoice { fused, buckets: BucketFusion::of_ends(&gradients, link, ends) })
 }
 
 /// Where a group is on the rank whose work ends last; none if it is not there.
-fn span(start: &Start, fused: &FusedOperations) -> Option<Span> {
+fn span(start: &RecordedStart, fused: &FusedOperations) -> Option<FusionSpan> {
     let graph = &start.recorded.typical.graph;
     let rank = |id: NodeId| graph.resources()[graph.node(id).resource.index()].rank;
     let group = fused.on_ranks.iter().find(|group| rank(group.takes) == Some(start.slowest()))?;
     let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
     let takes = |nodes: &[NodeId]| nodes.iter().map(|id| graph.node(*id).duration).sum::<u64>();
     let begins = group.nodes.iter().map(|id| start.schedule.start(*id)).min()?;
-    Some(Span {
+    Some(FusionSpan {
         begins: milliseconds(begins),
         ends: milliseconds(start.schedule.end(graph, group.takes)),
         saves: milliseconds(takes(&group.nodes)) * (1.0 - group.share).max(0.0) + milliseconds(takes(&group.launches)),
@@ -121,19 +122,19 @@ fn span(start: &Start, fused: &FusedOperations) -> Option<Span> {
 }
 
 /// The gradients behind those that a group keeps waiting: they became ready while it runs.
-fn crossed<'a>(gradients: &'a [Gradient], span: &'a Span) -> impl Iterator<Item = usize> + 'a {
-    let waits = |gradient: &Gradient| (span.begins..span.ends).contains(&gradient.ready_ms);
+fn gradients_behind<'a>(gradients: &'a [ReadyGradient], span: &'a FusionSpan) -> impl Iterator<Item = usize> + 'a {
+    let waits = |gradient: &ReadyGradient| (span.begins..span.ends).contains(&gradient.ready_ms);
     (1..gradients.len()).filter(move |place| waits(&gradients[place - 1]))
 }
 
 /// Backward from gradient to gradient. What a group saves counts where it ends; without others, where it keeps none waiting.
-fn segments(gradients: &[Gradient], spans: &[Option<Span>]) -> Vec<Segment> {
+fn segments(gradients: &[ReadyGradient], spans: &[Option<FusionSpan>]) -> Vec<BackwardSegment> {
     let ready = |place: usize| gradients[place].ready_ms;
     let takes = |place: usize| ready(place) - place.checked_sub(1).map_or(0.0, ready);
-    let segment = |place| Segment { takes_ms: takes(place), saves_ms: None, bytes: gradients[place].bytes };
-    let mut segments: Vec<Segment> = (0..gradients.len()).map(segment).collect();
+    let segment = |place| BackwardSegment { takes_ms: takes(place), saves_ms: None, bytes: gradients[place].bytes };
+    let mut segments: Vec<BackwardSegment> = (0..gradients.len()).map(segment).collect();
     for span in spans.iter().flatten() {
-        let crossed: Vec<usize> = crossed(gradients, span).collect();
+        let crossed: Vec<usize> = gradients_behind(gradients, span).collect();
         for place in &crossed {
             segments[*place].saves_ms.get_or_insert(0.0);
         }
@@ -147,7 +148,7 @@ fn segments(gradients: &[Gradient], spans: &[Option<Span>]) -> Vec<Segment> {
     segments
 }
 
-fn write(gradients: &[Gradient], choice: &Choice, proposal: Proposal, both: &mut Found) {
+fn write(gradients: &[ReadyGradient], choice: &JointChoice, proposal: ChangeProposal, both: &mut PassResults) {
     both.others.push(proposal);
     tensor_fusion::write(gradients, &choice.buckets, both);
     both.files.push((op_fusion::CLUSTERS, op_fusion::cluster_mapping(&choice.fused)));

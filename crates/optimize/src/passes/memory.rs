@@ -1,14 +1,14 @@
 //! Less memory, or more samples for it: recomputation, gradient accumulation, a budget.
 
 use super::recorded_optimizer::{OF_CLOSURE, RecordedOptimizer, calls_closure, optimizer};
-use super::{Found, Learns, Pass, Proposal, Wanted};
+use super::{ChangeProposal, LearningEffect, OptimizationPass, PassResults, PassSettings};
 use crate::changes::{NoSync, NoSyncUntilLast, Recompute, alike_passes, recomputes};
-use crate::memory_events::{self, Memory};
-use crate::search::GoOn;
-use crate::start::Start;
+use crate::memory_events::{self, DeviceMemory};
+use crate::search::ContinueSearch;
+use crate::start::RecordedStart;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Bytes, Milliseconds};
-use perf4sight_replay::what_if::{Change, Outcome, Prediction};
+use perf4sight_replay::what_if::{StepChange, StepPrediction, WhatIfOutcome};
 use std::sync::Arc;
 
 /// The pass.
@@ -24,12 +24,12 @@ const PASSES: [u32; 2] = [2, 4];
 /// The most passes that a budget may ask for.
 const MOST_PASSES: u64 = 1024;
 
-impl Pass for LessMemory {
+impl OptimizationPass for LessMemory {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn check(&self, start: &Start, wanted: &Wanted) -> Result<()> {
+    fn check(&self, start: &RecordedStart, wanted: &PassSettings) -> Result<()> {
         let reduced = gradient_bytes(start).filter(|bytes| bytes.0 > 0);
         match (&wanted.network, reduced) {
             (Some(step), Some(bytes)) => step.check(bytes),
@@ -37,19 +37,21 @@ impl Pass for LessMemory {
         }
     }
 
-    fn run(&self, start: &Start, wanted: &Wanted, _: &GoOn<'_>) -> Result<Found> {
-        let mut found = Found::default();
+    fn run(&self, start: &RecordedStart, wanted: &PassSettings, _: &ContinueSearch<'_>) -> Result<PassResults> {
+        let mut found = PassResults::default();
         let has_statistics = start.recorded.typical.graph.calls().names().any(|name| name.contains(BATCH_NORM));
-        let learns = if has_statistics { Learns::OtherStatistics } else { Learns::Same };
+        let learns = if has_statistics { LearningEffect::OtherStatistics } else { LearningEffect::Same };
         match recomputes(&start.recorded.typical.graph) {
             true => found.nothing.push(format!("{RECOMPUTE}: the job does, forward runs inside backward")),
-            false => {
-                found.propose(Proposal::of(NAME, RECOMPUTE, Arc::new(Recompute::Module), learns, start), RECOMPUTE)
-            }
+            false => found
+                .propose(ChangeProposal::new(NAME, RECOMPUTE, Arc::new(Recompute::Module), learns, start), RECOMPUTE),
         }
         if let Some(passes) = alike_passes(&start.recorded.typical) {
             let change = format!("no_sync() around all but the last of the step's {passes} backward passes");
-            found.propose(Proposal::of(NAME, &change, Arc::new(NoSyncUntilLast), Learns::Same, start), &change);
+            found.propose(
+                ChangeProposal::new(NAME, &change, Arc::new(NoSyncUntilLast), LearningEffect::Same, start),
+                &change,
+            );
         } else if start.accumulates {
             found.nothing.push(
                 "accumulate gradients: the job does, by steps or backward passes that exchange nothing".to_owned(),
@@ -59,14 +61,14 @@ impl Pass for LessMemory {
         } else {
             PASSES.into_iter().for_each(|passes| accumulation(start, passes, &mut found));
         }
-        simulated(start, wanted, &mut found)?;
+        add_simulated(start, wanted, &mut found)?;
         budget(start, wanted, &mut found)?;
         Ok(found)
     }
 }
 
 /// Proposes to update after several batches.
-fn accumulation(start: &Start, passes: u32, found: &mut Found) {
+fn accumulation(start: &RecordedStart, passes: u32, found: &mut PassResults) {
     let sharded = start.recorded.typical.is_sharded();
     let silent = if sharded { "set_requires_gradient_sync(False)" } else { "no_sync()" };
     let change = format!("accumulate gradients of {passes} batches, all but the last under {silent}; per batch");
@@ -74,18 +76,24 @@ fn accumulation(start: &Start, passes: u32, found: &mut Found) {
 }
 
 /// A batch of several that one update follows: all but the last pass send and update nothing.
-fn accumulate(start: &Start, passes: u32, change: &str) -> Result<Proposal> {
-    let of_batch: Arc<dyn Change> = Arc::new(NoSync::RestOfStep);
+fn accumulate(start: &RecordedStart, passes: u32, change: &str) -> Result<ChangeProposal> {
+    let of_batch: Arc<dyn StepChange> = Arc::new(NoSync::RestOfStep);
     let alone = start.predict(&of_batch)?;
     let (before, share) = (alone.before as f64, 1.0 / f64::from(passes));
     let mixed = |time: f64| share * before + (1.0 - share) * time;
-    let Prediction { time, low, high } = alone.after;
-    let after = Prediction { time: mixed(time), low: mixed(low), high: mixed(high) };
-    let of_update: Arc<dyn Change> = Arc::new(NoSync::PassesAlone);
+    let StepPrediction { time, low, high } = alone.after;
+    let after = StepPrediction { time: mixed(time), low: mixed(low), high: mixed(high) };
+    let of_update: Arc<dyn StepChange> = Arc::new(NoSync::PassesAlone);
     let once = start.time(&of_update)? as f64 / start.time(&of_batch)?.max(1) as f64;
-    let mut outcome = Outcome { after, ..alone };
+    let mut outcome = WhatIfOutcome { after, ..alone };
     outcome.assumptions.extend(around_passes(after.time, mixed(once * time)));
-    Ok(Proposal { pass: NAME, change: change.to_owned(), edit: None, outcome, learns: Learns::OtherBatch })
+    Ok(ChangeProposal {
+        pass: NAME,
+        change: change.to_owned(),
+        edit: None,
+        outcome,
+        learns: LearningEffect::OtherBatch,
+    })
 }
 
 /// What else a step does is said to be done for each batch where that changes the answer by this share.
@@ -100,19 +108,19 @@ fn around_passes(time: f64, once: f64) -> Option<String> {
 }
 
 /// What a network file says; sharded weights are not simulated.
-fn simulated(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
+fn add_simulated(start: &RecordedStart, wanted: &PassSettings, found: &mut PassResults) -> Result<()> {
     let Some(step) = &wanted.network else { return Ok(()) };
     let Some(buckets) = gradient_bytes(start) else {
         found.unanswered.push("memory of sharded weights (FSDP) is not simulated".to_owned());
         return Ok(());
     };
-    found.answers.extend(step.sentences(wanted.memory_budget, buckets)?);
-    found.unanswered.extend(step.doubt(buckets)?);
+    found.answers.extend(step.to_sentences(wanted.memory_budget, buckets)?);
+    found.unanswered.extend(step.parameters_doubt(buckets)?);
     Ok(())
 }
 
 /// Bytes of all gradients that a rank reduces in a backward pass, the most of several; none where weights are sharded.
-fn gradient_bytes(start: &Start) -> Option<Bytes> {
+fn gradient_bytes(start: &RecordedStart) -> Option<Bytes> {
     let step = &start.recorded.typical;
     let gradients = step.ranks.first().map(|rank| rank.gradients.as_slice()).unwrap_or_default();
     let passes = gradients.chunk_by(|one, next| one.pass == next.pass);
@@ -121,7 +129,7 @@ fn gradient_bytes(start: &Start) -> Option<Bytes> {
 }
 
 /// What fits into the budget.
-fn budget(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
+fn budget(start: &RecordedStart, wanted: &PassSettings, found: &mut PassResults) -> Result<()> {
     let Some(budget) = wanted.memory_budget else { return Ok(()) };
     // Weights take as much as their gradients.
     let weights = gradient_bytes(start).unwrap_or(Bytes(0));
@@ -135,8 +143,10 @@ fn budget(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
         return Err(unfit(budget, &format!("weights and gradients{states} alone take {least}")));
     }
     let recorded = start.files.iter().map(|file| memory_events::read(file)).collect::<Result<Vec<_>>>()?;
-    match judged(recorded.into_iter().flatten().max_by_key(|memory| memory.peak), lasting) {
-        Ok(most) => judge(most, Known { lasting, gradients: weights, doubt: doubt(optimizer) }, budget, found),
+    match step_memory(recorded.into_iter().flatten().max_by_key(|memory| memory.peak), lasting) {
+        Ok(most) => {
+            judge(most, KnownMemory { lasting, gradients: weights, doubt: optimizer_doubt(optimizer) }, budget, found)
+        }
         Err(why) => {
             let unknown = || format!("whether a step fits into {budget} is not known: {why}");
             found.unanswered.extend(wanted.network.is_none().then(unknown));
@@ -146,7 +156,7 @@ fn budget(start: &Start, wanted: &Wanted, found: &mut Found) -> Result<()> {
 }
 
 /// Why it is not certain what the optimizer keeps.
-fn doubt(optimizer: Option<RecordedOptimizer>) -> Option<String> {
+fn optimizer_doubt(optimizer: Option<RecordedOptimizer>) -> Option<String> {
     match optimizer {
         Some(optimizer) => optimizer.assumed,
         None => {
@@ -156,7 +166,7 @@ fn doubt(optimizer: Option<RecordedOptimizer>) -> Option<String> {
 }
 
 /// What is known of a job besides the allocator's events.
-struct Known {
+struct KnownMemory {
     /// Weights, and what the optimizer keeps at least.
     lasting: Bytes,
     gradients: Bytes,
@@ -166,7 +176,7 @@ struct Known {
 
 /// Answers whether a step fits. Where the optimizer may keep more than is known, what lasts does not say whether gradients are part of it: they are counted
 /// besides, and nothing is refused for them.
-fn judge(memory: Memory, known: Known, budget: Bytes, found: &mut Found) -> Result<()> {
+fn judge(memory: DeviceMemory, known: KnownMemory, budget: Bytes, found: &mut PassResults) -> Result<()> {
     let least = match &known.doubt {
         Some(_) => Bytes(memory.lasting.0.saturating_add(known.gradients.0)),
         None => with_gradients(memory, known.lasting, known.gradients),
@@ -186,7 +196,7 @@ fn judge(memory: Memory, known: Known, budget: Bytes, found: &mut Found) -> Resu
 }
 
 /// What a step takes, if the events say it; otherwise why not.
-fn judged(most: Option<Memory>, least: Bytes) -> std::result::Result<Memory, String> {
+fn step_memory(most: Option<DeviceMemory>, least: Bytes) -> std::result::Result<DeviceMemory, String> {
     match most {
         None => Err("the traces hold no memory events (record with profile_memory=True)".to_owned()),
         // PyTorch counts the memory of processors from the start of the profiler.
@@ -205,13 +215,13 @@ fn unfit(budget: Bytes, why: &str) -> Error {
 
 /// What no smaller batch takes less of: what lasts, and all gradients, which are there when backward ends. `zero_grad` frees them by default; where what
 /// lasts holds `known` weights and states and the gradients too, it does not.
-fn with_gradients(memory: Memory, known: Bytes, gradients: Bytes) -> Bytes {
+fn with_gradients(memory: DeviceMemory, known: Bytes, gradients: Bytes) -> Bytes {
     let are_kept = memory.lasting.0 >= known.0.saturating_add(gradients.0);
     Bytes(memory.lasting.0.saturating_add(if are_kept { 0 } else { gradients.0 }))
 }
 
 /// The least change that fits, in a sentence; no change takes less than `least`.
-fn fitting(memory: Memory, least: Bytes, budget: Bytes) -> Result<String> {
+fn fitting(memory: DeviceMemory, least: Bytes, budget: Bytes) -> Result<String> {
     let peak = memory.peak;
     if peak <= budget {
         return Ok(format!("a step takes at most {peak}, which fits into {budget}"));
@@ -229,15 +239,15 @@ fn fitting(memory: Memory, least: Bytes, budget: Bytes) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_base::error::Kind;
+    use perf4sight_base::error::FailureKind;
 
     /// Weights of 34 MiB that were there before the profiler began to count: 0 last, and the peak of 52 MiB lacks them.
     #[test]
     fn events_that_leave_out_the_weights_judge_nothing() {
-        let memory = Memory { peak: Bytes(52 << 20), lasting: Bytes(0) };
-        assert!(judged(Some(memory), Bytes(34 << 20)).unwrap_err().contains("before recording began"));
-        let whole = Memory { peak: Bytes(188 << 20), lasting: Bytes(102 << 20) };
-        assert_eq!(judged(Some(whole), Bytes(34 << 20)), Ok(whole));
+        let memory = DeviceMemory { peak: Bytes(52 << 20), lasting: Bytes(0) };
+        assert!(step_memory(Some(memory), Bytes(34 << 20)).unwrap_err().contains("before recording began"));
+        let whole = DeviceMemory { peak: Bytes(188 << 20), lasting: Bytes(102 << 20) };
+        assert_eq!(step_memory(Some(whole), Bytes(34 << 20)), Ok(whole));
     }
 
     /// Weights and two moments of each take 36 MiB, gradients 12, which are freed from step to step or are not.
@@ -245,7 +255,7 @@ mod tests {
     fn gradients_are_there_whatever_the_batch() {
         let of = |lasting: u64| {
             with_gradients(
-                Memory { peak: Bytes(62 << 20), lasting: Bytes(lasting << 20) },
+                DeviceMemory { peak: Bytes(62 << 20), lasting: Bytes(lasting << 20) },
                 Bytes(36 << 20),
                 Bytes(12 << 20),
             )
@@ -258,10 +268,10 @@ mod tests {
     #[test]
     fn an_optimizer_that_may_keep_more_refuses_nothing() {
         let of = |states: u64, doubt: Option<&str>, budget: u64| {
-            let memory = Memory { peak: Bytes(62 << 20), lasting: Bytes(24 << 20) };
+            let memory = DeviceMemory { peak: Bytes(62 << 20), lasting: Bytes(24 << 20) };
             let lasting = Bytes((12 * (1 + states)) << 20);
-            let known = Known { lasting, gradients: Bytes(12 << 20), doubt: doubt.map(str::to_owned) };
-            let mut found = Found::default();
+            let known = KnownMemory { lasting, gradients: Bytes(12 << 20), doubt: doubt.map(str::to_owned) };
+            let mut found = PassResults::default();
             judge(memory, known, Bytes(budget << 20), &mut found).map(|()| (found.answers, found.unanswered))
         };
         let (answers, unanswered) = of(1, None, 49).unwrap();
@@ -279,11 +289,11 @@ mod tests {
     /// 10 GiB of which 4 last: into 6 GiB goes what passes, 6, in three parts of 2; into 4 GiB and less nothing.
     #[test]
     fn the_least_parts_that_fit_are_named_and_budgets_nobody_can_meet_refused() {
-        let memory = Memory { peak: Bytes(10 << 30), lasting: Bytes(4 << 30) };
+        let memory = DeviceMemory { peak: Bytes(10 << 30), lasting: Bytes(4 << 30) };
         let into = |gibibytes: u64| fitting(memory, memory.lasting, Bytes(gibibytes << 30));
         assert!(into(6).unwrap().contains("into 3 parts"));
         assert!(into(10).unwrap().contains("fits into 10.00 GiB"));
         let error = into(4).unwrap_err();
-        assert!(error.kind() == Kind::Unfit && error.to_string().contains("alone take 4.00 GiB"), "{error}");
+        assert!(error.kind() == FailureKind::Unfit && error.to_string().contains("alone take 4.00 GiB"), "{error}");
     }
 }

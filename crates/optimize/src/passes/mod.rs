@@ -14,15 +14,15 @@ pub use from_op_fusion::group_lines;
 pub use joint::jointly;
 pub use op_fusion::{candidate_lines, searched_graph};
 
-use crate::changes::{Autocast, Group};
-use crate::search::{GoOn, Searches, Visit};
+use crate::changes::{AutocastLists, FusedGroup};
+use crate::search::{ContinueSearch, EvaluatedMove, SearchSettings};
 use crate::simulated_memory::SimulatedStep;
-use crate::start::Start;
+use crate::start::RecordedStart;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::{Bytes, Percent};
-use perf4sight_replay::graph::{EdgeKind, Graph, NodeId};
+use perf4sight_replay::graph::{EdgeKind, NodeId, TaskGraph};
 use perf4sight_replay::simulate;
-use perf4sight_replay::what_if::{Change, Outcome};
+use perf4sight_replay::what_if::{StepChange, WhatIfOutcome};
 use perf4sight_verb::KeyedPath;
 use serde_json::Value;
 use std::fmt::Debug;
@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A way to make a job faster, or smaller.
-pub trait Pass: Debug + Sync {
+pub trait OptimizationPass: Debug + Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
 
@@ -38,21 +38,21 @@ pub trait Pass: Debug + Sync {
     ///
     /// # Errors
     /// A file or a setting that names what was not recorded.
-    fn check(&self, _: &Start, _: &Wanted) -> Result<()> {
+    fn check(&self, _: &RecordedStart, _: &PassSettings) -> Result<()> {
         Ok(())
     }
 
     /// Bytes that it takes at most beyond the graph of the job, to be said before they are taken: those of a predicted change by default.
-    fn memory(&self, start: &Start, _: &Wanted) -> u64 {
+    fn memory(&self, start: &RecordedStart, _: &PassSettings) -> u64 {
         bytes_of_prediction(&start.recorded.typical.graph)
     }
 
     /// Finds what to change.
     ///
     /// # Errors
-    /// A job that the pass has nothing to say about is no error but a sentence in [`Found::nothing`]; traces that
+    /// A job that the pass has nothing to say about is no error but a sentence in [`PassResults::nothing`]; traces that
     /// contradict themselves are.
-    fn run(&self, start: &Start, wanted: &Wanted, go_on: &GoOn<'_>) -> Result<Found>;
+    fn run(&self, start: &RecordedStart, wanted: &PassSettings, go_on: &ContinueSearch<'_>) -> Result<PassResults>;
 }
 
 /// Graphs that a prediction holds at a time beyond the recorded one: a copy, the changed one, and what it is made from.
@@ -60,7 +60,7 @@ const GRAPHS: u64 = 3;
 
 /// Bytes that predicting a change of a step takes at most; compared with what was measured by
 /// `cargo run --release -p perf4sight-optimize --example search_memory`.
-pub fn bytes_of_prediction(graph: &Graph) -> u64 {
+pub fn bytes_of_prediction(graph: &TaskGraph) -> u64 {
     let (nodes, edges) = (graph.nodes().len() as u64, graph.edge_count() as u64);
     // A list of edges that grows has room for twice as many.
     let made_from = 2 * edges * size_of::<(NodeId, NodeId, EdgeKind)>() as u64;
@@ -68,14 +68,14 @@ pub fn bytes_of_prediction(graph: &Graph) -> u64 {
 }
 
 /// All passes, in the order in which they run: one that may find a budget that nobody can meet before the one that searches.
-pub const PASSES: [&dyn Pass; 5] =
+pub const PASSES: [&dyn OptimizationPass; 5] =
     [&tensor_fusion::TensorFusion, &amp::Amp, &memory::LessMemory, &op_fusion::OpFusion, &from_op_fusion::FromOpFusion];
 
 /// What is asked of the passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct PassSettings {
     /// How operator fusion is searched.
-    pub searches: Searches,
+    pub searches: SearchSettings,
     /// Fused operations take what was published for simulations, not what their traffic says.
     pub simulate: bool,
     /// A file of the operations that may be fused, one a line; without one all that compilers fuse.
@@ -83,16 +83,16 @@ pub struct Wanted {
     /// A `cluster_mapping.txt` whose groups of operations tensor groups are made for.
     pub clusters: Option<PathBuf>,
     /// Which operations run in half precision.
-    pub autocast: Autocast,
+    pub autocast: AutocastLists,
     /// Memory that a step may take.
     pub memory_budget: Option<Bytes>,
     /// The network whose memory is simulated.
     pub network: Option<SimulatedStep>,
 }
 
-impl Wanted {
+impl PassSettings {
     /// What is given for one pass alone: its setting, and the name of the pass.
-    pub fn given(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+    pub fn settings_of_one_pass(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         [
             (self.memory_budget.is_some(), "memory_budget", memory::NAME),
             (self.network.is_some(), "network", memory::NAME),
@@ -118,11 +118,11 @@ impl Wanted {
 
 /// What a pass found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct PassResults {
     /// What a user of PyTorch can change, and what it brings.
-    pub proposals: Vec<Proposal>,
+    pub proposals: Vec<ChangeProposal>,
     /// The same for other programs, by the files below.
-    pub others: Vec<Proposal>,
+    pub others: Vec<ChangeProposal>,
     /// Why there is no proposal of some kind, in sentences.
     pub nothing: Vec<String>,
     /// Answers to what was asked besides, in sentences.
@@ -134,7 +134,7 @@ pub struct Found {
     /// The steps of the strategy, as published: operation, its object, what goes with it.
     pub strategy: Vec<[Value; 3]>,
     /// How the search went.
-    pub trajectory: Vec<Visit>,
+    pub trajectory: Vec<EvaluatedMove>,
     /// Operations that are best computed together, buckets as they are.
     pub fused: Vec<FusedOperations>,
 }
@@ -147,14 +147,14 @@ pub struct FusedOperations {
     /// How they join, as published.
     pub merges: Vec<[Value; 3]>,
     /// The same on each rank that is searched once for all.
-    pub on_ranks: Vec<Group>,
+    pub on_ranks: Vec<FusedGroup>,
     /// Whether they take what was published for simulations.
     pub simulate: bool,
 }
 
-impl Found {
+impl PassResults {
     /// Adds what another pass found.
-    pub fn add(&mut self, other: Found) {
+    pub fn add(&mut self, other: PassResults) {
         self.proposals.extend(other.proposals);
         // A later pass was asked for by its input, or joins both, and its files count; what others say of theirs goes with them.
         let is_replaced = |name: &str| other.files.iter().any(|(newer, _)| *newer == name);
@@ -173,7 +173,7 @@ impl Found {
     }
 
     /// Adds what two passes found together, whose strategy counts instead of theirs.
-    pub fn replace_by(&mut self, joint: Found) {
+    pub fn replace_by(&mut self, joint: PassResults) {
         if !joint.strategy.is_empty() {
             self.strategy.clear();
         }
@@ -182,10 +182,10 @@ impl Found {
 
     /// Leaves out what does not make the step shorter, but for what saves memory where that is asked for.
     pub fn leave_out_slower(&mut self, asks_for_memory: bool) {
-        let is_kept = |one: &Proposal| one.gain()[0] >= SHOWN || (asks_for_memory && one.pass == memory::NAME);
+        let is_kept = |one: &ChangeProposal| one.gain()[0] >= SHOWN || (asks_for_memory && one.pass == memory::NAME);
         let (kept, slower): (Vec<_>, Vec<_>) = std::mem::take(&mut self.proposals).into_iter().partition(is_kept);
         self.proposals = kept;
-        let words = |one: Proposal| match one.gain() {
+        let words = |one: ChangeProposal| match one.gain() {
             [gain, ..] if gain <= -SHOWN => format!("{}: a step takes {} longer", one.change, Percent(-gain)),
             [_, least, most] => {
                 let [longer, shorter] = [-least, most].map(|end| Percent(end.max(0.0)));
@@ -196,7 +196,7 @@ impl Found {
     }
 
     /// Adds a proposal, or why it cannot be made.
-    fn propose(&mut self, proposal: Result<Proposal>, change: &str) {
+    fn propose(&mut self, proposal: Result<ChangeProposal>, change: &str) {
         match proposal {
             Ok(proposal) => self.proposals.push(proposal),
             Err(error) => self.nothing.push(format!("{change}: {}", error.in_one_line())),
@@ -206,22 +206,22 @@ impl Found {
 
 /// Something to change.
 #[derive(Debug, Clone)]
-pub struct Proposal {
+pub struct ChangeProposal {
     /// The name of the pass.
     pub pass: &'static str,
     /// What to write in the program.
     pub change: String,
     /// The same as an edit of the step; none for what takes several steps.
-    pub edit: Option<Arc<dyn Change>>,
+    pub edit: Option<Arc<dyn StepChange>>,
     /// The step after it.
-    pub outcome: Outcome,
+    pub outcome: WhatIfOutcome,
     /// What the job learns.
-    pub learns: Learns,
+    pub learns: LearningEffect,
 }
 
 /// What a changed job learns, compared with the job as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Learns {
+pub enum LearningEffect {
     /// The same.
     Same,
     /// The same up to rounding.
@@ -232,14 +232,14 @@ pub enum Learns {
     OtherBatch,
 }
 
-impl Learns {
+impl LearningEffect {
     /// In words.
-    pub fn words(self) -> &'static str {
+    pub fn to_text(self) -> &'static str {
         match self {
-            Learns::Same => "the same",
-            Learns::Rounded => "the same, rounded more",
-            Learns::OtherStatistics => "the same weights, other running statistics (batch norm)",
-            Learns::OtherBatch => "as with a larger batch",
+            LearningEffect::Same => "the same",
+            LearningEffect::Rounded => "the same, rounded more",
+            LearningEffect::OtherStatistics => "the same weights, other running statistics (batch norm)",
+            LearningEffect::OtherBatch => "as with a larger batch",
         }
     }
 }
@@ -247,20 +247,20 @@ impl Learns {
 /// Percent that are not shown as 0.0.
 const SHOWN: f64 = 0.05;
 
-impl Proposal {
+impl ChangeProposal {
     /// A change of a step, with what it brings.
     ///
     /// # Errors
     /// A change that cannot be made to the step.
-    pub fn of(
+    pub fn new(
         pass: &'static str,
         change: impl Into<String>,
-        edit: Arc<dyn Change>,
-        learns: Learns,
-        start: &Start,
+        edit: Arc<dyn StepChange>,
+        learns: LearningEffect,
+        start: &RecordedStart,
     ) -> Result<Self> {
         let outcome = start.predict(&edit)?;
-        Ok(Proposal { pass, change: change.into(), edit: Some(edit), outcome, learns })
+        Ok(ChangeProposal { pass, change: change.into(), edit: Some(edit), outcome, learns })
     }
 
     /// By how many percent the step gets shorter: by the prediction, at least, at most.

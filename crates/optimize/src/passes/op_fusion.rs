@@ -2,13 +2,15 @@
 
 use super::merges::merges;
 use super::recorded_optimizer::{OF_CLOSURE, OF_PASSES, calls_closure, optimizer};
-use super::{Found, FusedOperations, Learns, Pass, Proposal, Wanted, bytes_of_prediction};
-use crate::changes::{FusedGroups, FusedUpdate, Group};
-use crate::search::{Class, Fused, GoOn, UnitGraph, Visit, Walk, operation};
-use crate::start::Start;
+use super::{
+    ChangeProposal, FusedOperations, LearningEffect, OptimizationPass, PassResults, PassSettings, bytes_of_prediction,
+};
+use crate::changes::{FusedGroup, FusedGroups, FusedUpdate};
+use crate::search::{ContinueSearch, EvaluatedMove, FusionClass, FusionState, SearchWalk, UnitGraph, operation};
+use crate::start::RecordedStart;
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_operations::class_of;
 use perf4sight_replay::graph::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,16 +33,16 @@ pub(super) const NAME: &str = "op_fusion";
 /// The published file of groups.
 pub(super) const CLUSTERS: &str = "cluster_mapping.txt";
 
-impl Pass for OpFusion {
+impl OptimizationPass for OpFusion {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn check(&self, start: &Start, wanted: &Wanted) -> Result<()> {
-        Candidates::of(start, wanted).map(drop)
+    fn check(&self, start: &RecordedStart, wanted: &PassSettings) -> Result<()> {
+        FusionCandidates::read(start, wanted).map(drop)
     }
 
-    fn memory(&self, start: &Start, wanted: &Wanted) -> u64 {
+    fn memory(&self, start: &RecordedStart, wanted: &PassSettings) -> u64 {
         let graph = &start.recorded.typical.graph;
         let of_rank = |rank: u32| {
             graph.ids().filter(|id| graph.resource_of(*id).rank.is_none_or(|own| own == rank)).count() as u64
@@ -48,10 +50,10 @@ impl Pass for OpFusion {
         wanted.searches.bytes(of_rank(start.slowest())).max(bytes_of_prediction(graph))
     }
 
-    fn run(&self, start: &Start, wanted: &Wanted, go_on: &GoOn<'_>) -> Result<Found> {
-        let candidates = Candidates::of(start, wanted)?;
+    fn run(&self, start: &RecordedStart, wanted: &PassSettings, go_on: &ContinueSearch<'_>) -> Result<PassResults> {
+        let candidates = FusionCandidates::read(start, wanted)?;
         let (graph, launches) = candidates.slowest(start);
-        let mut found = Found::default();
+        let mut found = PassResults::default();
         fused_update(start, &mut found);
         found.nothing.extend(launches.err().map(|why| {
             format!("the model of operations does not say what launches take, and fusion saves traffic alone: {why}")
@@ -62,26 +64,26 @@ impl Pass for OpFusion {
             found.nothing.push(format!("torch.compile fuses nothing here: no {of} that compilers fuse"));
             return Ok(found);
         }
-        let first = Fused::new(&graph, wanted.simulate);
+        let first = FusionState::new(&graph, wanted.simulate);
         let walks = wanted.searches.run(&wanted.searches.all(), &first, go_on)?;
-        let Some(walk) = walks.iter().min_by_key(|walk| walk.best().step()) else { return Ok(found) };
-        let groups = walk.best().groups();
-        found.nothing.extend(assumed(&graph));
-        found.unanswered.extend(interrupted(&walks));
+        let Some(walk) = walks.iter().min_by_key(|walk| walk.best_state().step()) else { return Ok(found) };
+        let groups = walk.best_state().groups();
+        found.nothing.extend(assumption_text(&graph));
+        found.unanswered.extend(interruption_text(&walks));
         found.files.push(("search_trajectory.txt", trajectory(walk.trajectory())));
         if !groups.is_empty() {
             let numbers = start.recorded.typical.ranks.iter().map(|rank| rank.number);
             // One graph at a time: of all ranks they would take most of the memory.
             let ranks = numbers.filter_map(|number| {
                 let other = candidates.graph(start, number);
-                is_alike(&graph, &other).then(|| on_rank(&graph, &other, walk.best()))
+                is_alike(&graph, &other).then(|| on_rank(&graph, &other, walk.best_state()))
             });
-            let ranks: Vec<Vec<Group>> = ranks.collect();
-            let fused = fused(&graph, &groups, &ranks, wanted.simulate);
+            let ranks: Vec<Vec<FusedGroup>> = ranks.collect();
+            let fused = fused_operations(&graph, &groups, &ranks, wanted.simulate);
             let edit = Arc::new(edit(&fused));
             found.nothing.extend(products_apart(&graph, &groups));
-            let change = format!("{}: fuses {}", compiler(start, &fused), words(&graph, &groups));
-            keep(fused, Proposal::of(NAME, change, edit, Learns::Rounded, start)?, &mut found);
+            let change = format!("{}: fuses {}", compiler(start, &fused), fusion_text(&graph, &groups));
+            keep(fused, ChangeProposal::new(NAME, change, edit, LearningEffect::Rounded, start)?, &mut found);
         }
         found.trajectory = walk.trajectory().to_vec();
         Ok(found)
@@ -89,7 +91,7 @@ impl Pass for OpFusion {
 }
 
 /// Proposes the optimizer's update in one kernel, where PyTorch has it.
-fn fused_update(start: &Start, found: &mut Found) {
+fn fused_update(start: &RecordedStart, found: &mut PassResults) {
     let Some(optimizer) = optimizer(&start.recorded.typical.graph) else { return };
     let Some(share) = optimizer.fused else { return };
     if calls_closure(&start.recorded.typical.graph) {
@@ -97,25 +99,28 @@ fn fused_update(start: &Start, found: &mut Found) {
         return;
     }
     let change = format!("torch.optim.{}(..., fused=True)", optimizer.name);
-    found.propose(Proposal::of(NAME, &change, Arc::new(FusedUpdate(share)), Learns::Rounded, start), &change);
+    found.propose(
+        ChangeProposal::new(NAME, &change, Arc::new(FusedUpdate(share)), LearningEffect::Rounded, start),
+        &change,
+    );
 }
 
 /// The operations that may be fused; all that compilers fuse, if none are named.
-struct Candidates(Option<BTreeSet<String>>);
+struct FusionCandidates(Option<BTreeSet<String>>);
 
-impl Candidates {
-    fn of(start: &Start, wanted: &Wanted) -> Result<Self> {
-        wanted.candidates.as_deref().map(|file| candidates(start, file)).transpose().map(Candidates)
+impl FusionCandidates {
+    fn read(start: &RecordedStart, wanted: &PassSettings) -> Result<Self> {
+        wanted.candidates.as_deref().map(|file| candidates(start, file)).transpose().map(FusionCandidates)
     }
 
     /// The graph of a rank.
-    fn graph(&self, start: &Start, rank: u32) -> UnitGraph {
+    fn graph(&self, start: &RecordedStart, rank: u32) -> UnitGraph {
         let is_candidate = |name: &str| self.0.as_ref().is_none_or(|named| named.contains(name));
-        UnitGraph::of(&start.recorded.typical, &start.schedule, rank, &is_candidate)
+        UnitGraph::from_step(&start.recorded.typical, &start.schedule, rank, &is_candidate)
     }
 
     /// The graph that is searched, and whether the model of operations says what its launches take.
-    fn slowest(&self, start: &Start) -> (UnitGraph, Result<()>) {
+    fn slowest(&self, start: &RecordedStart) -> (UnitGraph, Result<()>) {
         let mut graph = self.graph(start, start.slowest());
         let launches = set_launches(&mut graph, start);
         (graph, launches)
@@ -126,13 +131,13 @@ impl Candidates {
 ///
 /// # Errors
 /// Candidates that nobody recorded.
-pub fn searched_graph(start: &Start, wanted: &Wanted) -> Result<Option<UnitGraph>> {
-    let (graph, _) = Candidates::of(start, wanted)?.slowest(start);
+pub fn searched_graph(start: &RecordedStart, wanted: &PassSettings) -> Result<Option<UnitGraph>> {
+    let (graph, _) = FusionCandidates::read(start, wanted)?.slowest(start);
     Ok(Some(graph).filter(|graph| graph.pairs().next().is_some()))
 }
 
 /// Sets what kernels take however little they move, where a model of operations says it.
-fn set_launches(graph: &mut UnitGraph, start: &Start) -> Result<()> {
+fn set_launches(graph: &mut UnitGraph, start: &RecordedStart) -> Result<()> {
     let Some((model, device)) = start.known.device()? else { return Ok(()) };
     for unit in graph.units.iter_mut().filter(|unit| !unit.launches.is_empty()) {
         let launch = class_of(&unit.name).and_then(|class| model.launch_us(class, &device));
@@ -142,7 +147,12 @@ fn set_launches(graph: &mut UnitGraph, start: &Start) -> Result<()> {
 }
 
 /// Groups with their names and what they are on each rank.
-fn fused(graph: &UnitGraph, groups: &[Vec<u32>], ranks: &[Vec<Group>], simulate: bool) -> Vec<FusedOperations> {
+fn fused_operations(
+    graph: &UnitGraph,
+    groups: &[Vec<u32>],
+    ranks: &[Vec<FusedGroup>],
+    simulate: bool,
+) -> Vec<FusedOperations> {
     let names = graph.unique_names();
     let one = |(place, group): (usize, &Vec<u32>)| FusedOperations {
         names: group.iter().map(|unit| names[*unit as usize].clone()).collect(),
@@ -160,7 +170,7 @@ pub(super) fn edit(fused: &[FusedOperations]) -> FusedGroups {
 }
 
 /// Keeps what the search found if the replay of all ranks finds it no longer than the step as it is.
-fn keep(fused: Vec<FusedOperations>, proposal: Proposal, found: &mut Found) {
+fn keep(fused: Vec<FusedOperations>, proposal: ChangeProposal, found: &mut PassResults) {
     if proposal.gain()[0] < 0.0 {
         found
             .nothing
@@ -190,7 +200,7 @@ pub fn candidate_lines(file: &Path) -> Result<Vec<(usize, String)>> {
 }
 
 /// The operations of a file, one a line, each of which was recorded.
-fn candidates(start: &Start, file: &Path) -> Result<BTreeSet<String>> {
+fn candidates(start: &RecordedStart, file: &Path) -> Result<BTreeSet<String>> {
     let recorded: BTreeSet<&str> = start.recorded.typical.graph.calls().names().collect();
     let name = |(line, text): (usize, String)| {
         let found = [text.clone(), format!("aten::{text}")].into_iter().find(|name| recorded.contains(name.as_str()));
@@ -206,7 +216,7 @@ fn candidates(start: &Start, file: &Path) -> Result<BTreeSet<String>> {
 }
 
 /// What the searches rest on.
-fn assumed(graph: &UnitGraph) -> Option<String> {
+fn assumption_text(graph: &UnitGraph) -> Option<String> {
     (!graph.data_known).then(|| {
         "the traces do not say who reads what: neighbours on a thread or stream are taken for writer and reader"
             .to_owned()
@@ -214,12 +224,12 @@ fn assumed(graph: &UnitGraph) -> Option<String> {
 }
 
 /// That they did not end.
-fn interrupted(walks: &[Walk<'_>]) -> Option<String> {
-    let evaluated: u64 = walks.iter().map(Walk::evaluated).sum();
+fn interruption_text(walks: &[SearchWalk<'_>]) -> Option<String> {
+    let evaluated: u64 = walks.iter().map(SearchWalk::evaluated).sum();
     walks.iter().any(|walk| !walk.has_ended()).then(|| {
         format!(
             "the search was interrupted after {}; the best so far counts, and the same command goes on",
-            counted(evaluated, "move")
+            count_text(evaluated, "move")
         )
     })
 }
@@ -238,17 +248,17 @@ pub(super) fn cluster_mapping(fused: &[FusedOperations]) -> String {
 
 /// As published, but with the number of the move instead of the time, so that the same seed gives the same file:
 /// `number: number,gain of the state,gain of the best` in percent.
-fn trajectory(visits: &[Visit]) -> String {
+fn trajectory(visits: &[EvaluatedMove]) -> String {
     let first = visits.first().map_or(1, |visit| visit.current).max(1) as f64;
     let gain = |step: u64| 100.0 * (1.0 - step as f64 / first);
-    visits.iter().fold(String::new(), |mut text, Visit { number, current, best }| {
+    visits.iter().fold(String::new(), |mut text, EvaluatedMove { number, current, best }| {
         let _ = writeln!(text, "{number}: {number},{},{}", gain(*current), gain(*best));
         text
     })
 }
 
 /// What the program has to do, and which groups come most often.
-fn words(graph: &UnitGraph, groups: &[Vec<u32>]) -> String {
+fn fusion_text(graph: &UnitGraph, groups: &[Vec<u32>]) -> String {
     let bare = |unit: &u32| graph.units[*unit as usize].name.trim_start_matches("aten::").to_owned();
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for group in groups {
@@ -262,7 +272,7 @@ fn words(graph: &UnitGraph, groups: &[Vec<u32>]) -> String {
     let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let more = counts.len().saturating_sub(NAMED);
-    let named = counts.iter().take(NAMED).map(|(pattern, count)| format!("{pattern} ({})", counted(*count, "time")));
+    let named = counts.iter().take(NAMED).map(|(pattern, count)| format!("{pattern} ({})", count_text(*count, "time")));
     let more = (more > 0).then(|| format!("{more} more kinds"));
     named.chain(more).collect::<Vec<_>>().join(", ")
 }
@@ -270,7 +280,7 @@ fn words(graph: &UnitGraph, groups: &[Vec<u32>]) -> String {
 /// That some groups are fused in another mode alone (`epilogue_fusion` of torch/_inductor/config.py: templates of products are for max-autotune).
 fn products_apart(graph: &UnitGraph, groups: &[Vec<u32>]) -> Option<String> {
     let is_product = |unit: &u32| {
-        operation(&graph.units[*unit as usize].name).is_some_and(|operation| operation.class == Class::Product)
+        operation(&graph.units[*unit as usize].name).is_some_and(|operation| operation.class == FusionClass::Product)
     };
     let with_products = groups.iter().filter(|group| group.iter().any(is_product)).count();
     (with_products > 0).then(|| {
@@ -285,7 +295,7 @@ fn products_apart(graph: &UnitGraph, groups: &[Vec<u32>]) -> Option<String> {
 const COMPILED: [&str; 2] = ["Torch-Compiled Region", "CompiledFunction"];
 
 /// What a script calls to have operations fused; part of it may be compiled already, and some of the operations may be of the loss.
-pub(super) fn compiler(start: &Start, fused: &[FusedOperations]) -> &'static str {
+pub(super) fn compiler(start: &RecordedStart, fused: &[FusedOperations]) -> &'static str {
     let graph = &start.recorded.typical.graph;
     let starts = |name: &str, ranges: &[&str]| ranges.iter().any(|range| name.starts_with(range));
     let of_passes = |id: &NodeId| graph.calls().path(graph.node(*id).call).any(|name| starts(name, &OF_PASSES));
@@ -300,11 +310,11 @@ pub(super) fn compiler(start: &Start, fused: &[FusedOperations]) -> &'static str
 }
 
 /// Where each unit is: the place of its thread, stream or link among those of the rank, and its place there.
-fn places(graph: &UnitGraph) -> Vec<(usize, usize)> {
+fn unit_places(graph: &UnitGraph) -> Vec<(usize, usize)> {
     let resources: BTreeSet<u32> = graph.units.iter().map(|unit| unit.resource).collect();
     let numbers: BTreeMap<u32, usize> = resources.into_iter().enumerate().map(|(place, one)| (one, place)).collect();
     let mut counts = vec![0; numbers.len()];
-    let place = |unit: &crate::search::Unit| {
+    let place = |unit: &crate::search::FusionUnit| {
         let resource = numbers[&unit.resource];
         counts[resource] += 1;
         (resource, counts[resource] - 1)
@@ -314,7 +324,7 @@ fn places(graph: &UnitGraph) -> Vec<(usize, usize)> {
 
 /// The units of a rank by where they are.
 fn by_place(graph: &UnitGraph) -> BTreeMap<(usize, usize), usize> {
-    places(graph).into_iter().enumerate().map(|(unit, place)| (place, unit)).collect()
+    unit_places(graph).into_iter().enumerate().map(|(unit, place)| (place, unit)).collect()
 }
 
 /// Whether two ranks do the same in the same order.
@@ -325,8 +335,8 @@ fn is_alike(one: &UnitGraph, other: &UnitGraph) -> bool {
 }
 
 /// The groups of the searched rank on one that does the same.
-fn on_rank(searched: &UnitGraph, rank: &UnitGraph, best: &Fused<'_>) -> Vec<Group> {
-    let (own, other) = (places(searched), by_place(rank));
+fn on_rank(searched: &UnitGraph, rank: &UnitGraph, best: &FusionState<'_>) -> Vec<FusedGroup> {
+    let (own, other) = (unit_places(searched), by_place(rank));
     let unit = |unit: &u32| &rank.units[other[&own[*unit as usize]]];
     let group = |members: Vec<u32>| {
         let last = members[members.len() - 1];
@@ -336,7 +346,7 @@ fn on_rank(searched: &UnitGraph, rank: &UnitGraph, best: &Fused<'_>) -> Vec<Grou
         let launches = launches.flat_map(|launch| rank.units[*launch as usize].nodes.iter().copied());
         let nodes: Vec<NodeId> = members.iter().flat_map(|member| unit(member).nodes.iter().copied()).collect();
         let share = best.time_of(last) as f64 / all.max(1) as f64;
-        Group { takes: unit(&last).nodes[0], launches: launches.collect(), nodes, share }
+        FusedGroup { takes: unit(&last).nodes[0], launches: launches.collect(), nodes, share }
     };
     best.groups().into_iter().map(group).collect()
 }

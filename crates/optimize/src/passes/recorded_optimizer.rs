@@ -1,6 +1,6 @@
 //! What an optimizer keeps of each weight, by its name and by the operations of its step.
 
-use perf4sight_replay::graph::{CallId, Calls, Graph};
+use perf4sight_replay::graph::{CallId, CallTable, TaskGraph};
 use std::collections::BTreeSet;
 
 /// The range that PyTorch's profiler makes of an optimizer's step.
@@ -61,10 +61,10 @@ pub(super) struct RecordedOptimizer {
 }
 
 /// The optimizer of a step; none where no range of one was recorded.
-pub(super) fn optimizer(graph: &Graph) -> Option<RecordedOptimizer> {
+pub(super) fn optimizer(graph: &TaskGraph) -> Option<RecordedOptimizer> {
     let calls = graph.calls();
     let name = calls.names().find_map(|name| Some(name.strip_prefix(RANGE)?.split('.').next()?.to_owned()))?;
-    let mut optimizer = RecordedOptimizer::of(name, &operations(calls));
+    let mut optimizer = RecordedOptimizer::from_operations(name, &operations(calls));
     let is_sparse = calls.names().any(|name| SPARSE.iter().any(|part| name.contains(part)));
     let is_dtensor = calls.names().any(|name| OF_DTENSOR.iter().any(|own| name.starts_with(own)));
     let takes_dtensor = TAKES_DTENSOR.iter().any(|name| optimizer.name.eq_ignore_ascii_case(name));
@@ -77,14 +77,14 @@ pub(super) const OF_CLOSURE: &str =
     "forward and backward run inside its step (a closure), and what of it is the update is not in the traces";
 
 /// Whether forward or backward run inside the optimizer's step, which calls a closure (`step(closure)`, as of L-BFGS or PyTorch Lightning).
-pub(super) fn calls_closure(graph: &Graph) -> bool {
+pub(super) fn calls_closure(graph: &TaskGraph) -> bool {
     let calls = graph.calls();
     let is_pass = |call: &CallId| OF_PASSES.iter().any(|name| calls.name(*call).starts_with(name));
     calls.all().filter(is_pass).any(|call| calls.path(call).skip(1).any(|name| name.starts_with(RANGE)))
 }
 
 /// Names of the operations inside the optimizer's step, but for those of a model that a closure in it runs.
-fn operations(calls: &Calls) -> BTreeSet<&str> {
+fn operations(calls: &CallTable) -> BTreeSet<&str> {
     let is_of_pass = |name: &str| OF_PASSES.iter().any(|own| name.starts_with(own));
     let is_inside = |call: &CallId| {
         calls.path(*call).skip(1).any(|name| name.starts_with(RANGE)) && !calls.path(*call).any(is_of_pass)
@@ -93,7 +93,7 @@ fn operations(calls: &Calls) -> BTreeSet<&str> {
 }
 
 impl RecordedOptimizer {
-    fn of(name: String, operations: &BTreeSet<&str>) -> Self {
+    fn from_operations(name: String, operations: &BTreeSet<&str>) -> Self {
         let Some((known, states)) = STATES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)) else {
             let assumed = Some(format!("what {name} keeps of each weight is not known, and taken to be nothing"));
             return RecordedOptimizer { name, states: 0, assumed, fused: None };
@@ -115,10 +115,10 @@ impl RecordedOptimizer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_replay::graph::Builder;
+    use perf4sight_replay::graph::GraphBuilder;
 
     fn of(name: &str, operations: &[&str]) -> (u64, bool) {
-        let optimizer = RecordedOptimizer::of(name.to_owned(), &operations.iter().copied().collect());
+        let optimizer = RecordedOptimizer::from_operations(name.to_owned(), &operations.iter().copied().collect());
         (optimizer.states, optimizer.assumed.is_none())
     }
 
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn an_update_in_one_kernel_reads_and_writes_less() {
         let fused = |name: &str, operations: &[&str]| {
-            RecordedOptimizer::of(name.to_owned(), &operations.iter().copied().collect()).fused
+            RecordedOptimizer::from_operations(name.to_owned(), &operations.iter().copied().collect()).fused
         };
         assert_eq!(fused("AdamW", &["aten::lerp_", "aten::addcmul_"]), Some(7.0 / 20.0));
         for (name, operations) in
@@ -152,8 +152,8 @@ mod tests {
     }
 
     /// The optimizer of a step with operations, each inside the one named before it.
-    fn graph(operations: &[&[&str]]) -> Graph {
-        let mut builder = Builder::default();
+    fn graph(operations: &[&[&str]]) -> TaskGraph {
+        let mut builder = GraphBuilder::default();
         for path in operations {
             path.iter().fold(None, |around, name| Some(builder.call(name, around)));
         }

@@ -1,15 +1,15 @@
 //! Which gradients to reduce together, and when: buckets, and what else decides when communication begins.
 
 use super::merges::merges;
-use super::{Found, Learns, Pass, Proposal, Wanted};
-use crate::changes::{Buckets, KeepGathered, Prefetch, has_kernels};
-use crate::fusion::{self, Choice, Fusion, Gradient, Link};
-use crate::search::GoOn;
-use crate::start::Start;
+use super::{ChangeProposal, LearningEffect, OptimizationPass, PassResults, PassSettings};
+use crate::changes::{GradientBuckets, KeepGathered, Prefetch, has_kernels};
+use crate::fusion::{self, AllReduceLink, BucketChoice, BucketFusion, ReadyGradient};
+use crate::search::ContinueSearch;
+use crate::start::RecordedStart;
 use perf4sight_base::error::Result;
-use perf4sight_base::units::{Milliseconds, counted};
-use perf4sight_replay::buckets::{Limits, buckets_of_groups};
-use perf4sight_replay::what_if::{Change, Outcome, parse};
+use perf4sight_base::units::{Milliseconds, count_text};
+use perf4sight_replay::buckets::{BucketLimits, buckets_of_groups};
+use perf4sight_replay::what_if::{StepChange, WhatIfOutcome, parse};
 use std::sync::Arc;
 
 /// Buckets that are replayed, the best by the formula first.
@@ -25,15 +25,15 @@ const NAME: &str = "tensor_fusion";
 /// The published file of buckets.
 pub(super) const MAPPING: &str = "spec/tensor_fusion_grp_mapping.json";
 
-impl Pass for TensorFusion {
+impl OptimizationPass for TensorFusion {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn run(&self, start: &Start, _: &Wanted, _: &GoOn<'_>) -> Result<Found> {
-        let mut found = Found::default();
+    fn run(&self, start: &RecordedStart, _: &PassSettings, _: &ContinueSearch<'_>) -> Result<PassResults> {
+        let mut found = PassResults::default();
         if start.recorded.typical.is_sharded() {
-            sharded(start, &mut found);
+            add_sharded(start, &mut found);
             return Ok(found);
         }
         match fusion::of_step(&start.recorded.typical, &start.communication, &start.schedule) {
@@ -45,18 +45,23 @@ impl Pass for TensorFusion {
     }
 }
 
-pub(super) fn edit(fusion: &Fusion) -> Arc<dyn Change> {
-    Arc::new(Buckets(fusion.buckets().collect()))
+pub(super) fn edit(fusion: &BucketFusion) -> Arc<dyn StepChange> {
+    Arc::new(GradientBuckets(fusion.buckets().collect()))
 }
 
 /// The best `bucket_cap_mb` by replay, and the best buckets for frameworks that read them.
-fn buckets(start: &Start, gradients: &[Gradient], link: Link, found: &mut Found) -> Result<()> {
+fn buckets(
+    start: &RecordedStart,
+    gradients: &[ReadyGradient],
+    link: AllReduceLink,
+    found: &mut PassResults,
+) -> Result<()> {
     let choice = best_choice(start, gradients, link)?;
     let change = fusion::pytorch_arguments(choice.limits);
-    found.proposals.push(Proposal::of(NAME, change, edit(&choice.fusion), Learns::Same, start)?);
+    found.proposals.push(ChangeProposal::new(NAME, change, edit(&choice.fusion), LearningEffect::Same, start)?);
     let free = best_free(start, gradients, link, choice)?;
     let words = free_words(gradients, link, &free, &|buckets| start.predict(&edit(buckets)))?;
-    let proposal = Proposal::of(NAME, words, edit(&free), Learns::Same, start)?;
+    let proposal = ChangeProposal::new(NAME, words, edit(&free), LearningEffect::Same, start)?;
     if proposal.gain()[0] < 0.0 {
         found.nothing.push("Horovod, BytePS: no other buckets than those that were recorded are shorter".to_owned());
         return Ok(());
@@ -67,7 +72,7 @@ fn buckets(start: &Start, gradients: &[Gradient], link: Link, found: &mut Found)
 }
 
 /// Writes buckets as other programs read them.
-pub(super) fn write(gradients: &[Gradient], buckets: &Fusion, found: &mut Found) {
+pub(super) fn write(gradients: &[ReadyGradient], buckets: &BucketFusion, found: &mut PassResults) {
     found.files.push((MAPPING, format!("{}\n", fusion::group_mapping(buckets))));
     found.files.push(("spec/tensor_partition_spec.txt", fusion::partitions(gradients, buckets)));
     found.strategy.extend(buckets.buckets().flat_map(|places| {
@@ -77,9 +82,9 @@ pub(super) fn write(gradients: &[Gradient], buckets: &Fusion, found: &mut Found)
 }
 
 /// Of the sizes that PyTorch can be given, those whose replay is the shortest.
-fn best_choice(start: &Start, gradients: &[Gradient], link: Link) -> Result<Choice> {
-    let (default, mut choices): (Vec<Choice>, Vec<Choice>) =
-        fusion::choices(gradients, link).into_iter().partition(|choice| choice.limits == Limits::DEFAULT);
+fn best_choice(start: &RecordedStart, gradients: &[ReadyGradient], link: AllReduceLink) -> Result<BucketChoice> {
+    let (default, mut choices): (Vec<BucketChoice>, Vec<BucketChoice>) =
+        fusion::choices(gradients, link).into_iter().partition(|choice| choice.limits == BucketLimits::DEFAULT);
     choices.truncate(REPLAYED);
     let timed = choices.into_iter().chain(default).map(|choice| {
         let time = start.time(&edit(&choice.fusion))? as f64;
@@ -94,11 +99,16 @@ fn best_choice(start: &Start, gradients: &[Gradient], link: Link) -> Result<Choi
 
 /// Of all buckets of neighbours: the optimum by the formula, or what PyTorch can be given or was recorded with, where replay
 /// finds these shorter.
-fn best_free(start: &Start, gradients: &[Gradient], link: Link, choice: Choice) -> Result<Fusion> {
+fn best_free(
+    start: &RecordedStart,
+    gradients: &[ReadyGradient],
+    link: AllReduceLink,
+    choice: BucketChoice,
+) -> Result<BucketFusion> {
     // All groups of ranks have the same.
     let recorded = buckets_of_groups(&start.recorded.typical)?.into_iter().next().unwrap_or_default();
     let recorded = recorded.into_iter().map(|(_, places)| places.end).collect();
-    let all = [fusion::optimum(gradients, link), choice.fusion, Fusion::of_ends(gradients, link, recorded)];
+    let all = [fusion::optimum(gradients, link), choice.fusion, BucketFusion::of_ends(gradients, link, recorded)];
     let timed = all.into_iter().map(|fusion| Ok((start.time(&edit(&fusion))?, fusion)));
     let timed = timed.collect::<Result<Vec<_>>>()?;
     let best = timed.into_iter().min_by_key(|(time, _)| *time);
@@ -108,19 +118,19 @@ fn best_free(start: &Start, gradients: &[Gradient], link: Link, choice: Choice) 
 /// Buckets for other programs, in words; the setting of Horovod makes them only if it fills each up to it, and `predict` says what a step with its own
 /// takes.
 pub(super) fn free_words(
-    gradients: &[Gradient],
-    link: Link,
-    free: &Fusion,
-    predict: &dyn Fn(&Fusion) -> Result<Outcome>,
+    gradients: &[ReadyGradient],
+    link: AllReduceLink,
+    free: &BucketFusion,
+    predict: &dyn Fn(&BucketFusion) -> Result<WhatIfOutcome>,
 ) -> Result<String> {
     let threshold = fusion::horovod_threshold(gradients, free);
     let own = fusion::of_threshold(gradients, link, threshold);
     let mut words = format!("HOROVOD_FUSION_THRESHOLD={threshold}");
     if own.ends != free.ends {
         let step = Milliseconds(predict(&own)?.after.time / 1e6);
-        words = format!("{words} alone makes {}: {step}", counted(own.ends.len() as u64, "bucket"));
+        words = format!("{words} alone makes {}: {step}", count_text(own.ends.len() as u64, "bucket"));
     }
-    let buckets = counted(free.ends.len() as u64, "bucket");
+    let buckets = count_text(free.ends.len() as u64, "bucket");
     Ok(format!("Horovod, BytePS: {buckets} of {MAPPING} ({words})"))
 }
 
@@ -131,12 +141,14 @@ const WITHOUT_WAITING: &str = ", with _set_unshard_async_op(True) of the model";
 const PREFETCHES: &str = "FSDP::forward_prefetch";
 
 /// FSDP: shards that are gathered earlier, or once.
-fn sharded(start: &Start, found: &mut Found) {
+fn add_sharded(start: &RecordedStart, found: &mut PassResults) {
     let graph = &start.recorded.typical.graph;
     let on_gpus = has_kernels(&start.recorded.typical);
     let prefetch = if on_gpus { PREFETCH.to_owned() } else { format!("{PREFETCH}{WITHOUT_WAITING}") };
     let keep = "FSDP: fully_shard(..., reshard_after_forward=False)";
-    let mut propose = |change: &str, edit| found.propose(Proposal::of(NAME, change, edit, Learns::Same, start), change);
+    let mut propose = |change: &str, edit| {
+        found.propose(ChangeProposal::new(NAME, change, edit, LearningEffect::Same, start), change)
+    };
     let is_ahead = graph.calls().names().any(|name| name.starts_with(PREFETCHES));
     if !is_ahead {
         propose(&prefetch, Arc::new(Prefetch));
@@ -151,9 +163,15 @@ fn sharded(start: &Start, found: &mut Found) {
 /// What PyTorch names the search for parameters that took no part, which `static_graph` makes unnecessary.
 const SEARCH: &str = "*search_unused_parameters*";
 
-fn static_graph(start: &Start, found: &mut Found) -> Result<()> {
-    let edit: Arc<dyn Change> = Arc::from(parse(&format!("remove operations '{SEARCH}'"))?);
-    match Proposal::of(NAME, "DistributedDataParallel(..., static_graph=True)", edit, Learns::Same, start) {
+fn static_graph(start: &RecordedStart, found: &mut PassResults) -> Result<()> {
+    let edit: Arc<dyn StepChange> = Arc::from(parse(&format!("remove operations '{SEARCH}'"))?);
+    match ChangeProposal::new(
+        NAME,
+        "DistributedDataParallel(..., static_graph=True)",
+        edit,
+        LearningEffect::Same,
+        start,
+    ) {
         Ok(proposal) => found.proposals.push(proposal),
         Err(_) => found.nothing.push(
             "static_graph=True brings nothing: no search for unused parameters was recorded (find_unused_parameters)"

@@ -1,8 +1,8 @@
 //! Random moves, one or several at once (Markov chain Monte Carlo); worse ones are kept with a probability that falls with
 //! the number of moves.
 
-use super::Fused;
-use super::walk::Walk;
+use super::FusionState;
+use super::walk::SearchWalk;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ const IDLE: u64 = 40;
 
 /// Where the chain is; all moves are numbered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Chain {
+pub(super) struct SearchChain {
     /// The move at which it began, or began again.
     begun: u64,
     /// The move at which the best step got shorter, or at which it began again.
@@ -25,17 +25,17 @@ pub(super) struct Chain {
     best: u64,
 }
 
-impl Chain {
+impl SearchChain {
     /// A chain from where a search is; none if nothing may be fused.
-    pub fn of(walk: &Walk<'_>) -> Option<Self> {
-        let chain = Chain { begun: 0, since: walk.evaluated(), best: walk.best().step() };
+    pub fn from_walk(walk: &SearchWalk<'_>) -> Option<Self> {
+        let chain = SearchChain { begun: 0, since: walk.evaluated(), best: walk.best_state().step() };
         (!walk.pairs.is_empty()).then_some(chain)
     }
 
     /// Tries some moves at once.
-    pub fn step(&mut self, walk: &mut Walk<'_>) {
-        if walk.best().step() < self.best {
-            (self.best, self.since) = (walk.best().step(), walk.evaluated());
+    pub fn step(&mut self, walk: &mut SearchWalk<'_>) {
+        if walk.best_state().step() < self.best {
+            (self.best, self.since) = (walk.best_state().step(), walk.evaluated());
         } else if walk.evaluated() - self.since > IDLE * walk.pairs.len() as u64 {
             (self.since, self.begun) = (walk.evaluated(), walk.evaluated());
             walk.state = walk.start.clone();
@@ -51,11 +51,11 @@ impl Chain {
 }
 
 /// Some random moves one after the other: of all, or of those on the critical path.
-fn jump<'a>(walk: &mut Walk<'a>, draws: &mut Xoshiro256PlusPlus) -> Option<Fused<'a>> {
-    let mut reached: Option<Fused<'a>> = None;
+fn jump<'a>(walk: &mut SearchWalk<'a>, draws: &mut Xoshiro256PlusPlus) -> Option<FusionState<'a>> {
+    let mut reached: Option<FusionState<'a>> = None;
     loop {
         let from = reached.as_ref().unwrap_or(&walk.state).clone();
-        let critical = if draws.random::<bool>() { from.moves() } else { Vec::new() };
+        let critical = if draws.random::<bool>() { from.candidate_moves() } else { Vec::new() };
         let moves = if critical.is_empty() { &walk.pairs } else { &critical };
         let made = moves[draws.random_range(0..moves.len())];
         reached = walk.evaluate(from, made).or(reached);

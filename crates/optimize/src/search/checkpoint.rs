@@ -1,7 +1,7 @@
 //! What it takes to go on with a search later, and the file that holds it.
 
-use super::walk::Phase;
-use super::{Move, Visit};
+use super::walk::SearchPhase;
+use super::{EvaluatedMove, FusionMove};
 use perf4sight_base::checksum::checksum;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, input_file};
@@ -13,18 +13,18 @@ const FORMAT: u32 = 1;
 
 /// Where a search is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Checkpoint {
+pub struct SearchCheckpoint {
     pub(super) evaluated: u64,
     /// The moves that led to the state that it goes on from, and to the best one.
-    pub(super) state: Vec<Move>,
-    pub(super) best: Vec<Move>,
-    pub(super) trajectory: Vec<Visit>,
-    pub(super) phase: Phase,
+    pub(super) state: Vec<FusionMove>,
+    pub(super) best: Vec<FusionMove>,
+    pub(super) trajectory: Vec<EvaluatedMove>,
+    pub(super) phase: SearchPhase,
 }
 
 /// The first line of the file; the second one is the checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Head {
+struct CheckpointHeader {
     format: u32,
     /// Which search it is of: its graph, its way, its seed.
     search: String,
@@ -34,14 +34,15 @@ struct Head {
     checksum: String,
 }
 
-impl Checkpoint {
+impl SearchCheckpoint {
     /// Writes the file.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn save(&self, file: &Path, search: &str, moves: u64) -> Result<()> {
         let body = json(self)?;
-        let head = Head { format: FORMAT, search: search.to_owned(), moves, checksum: checksum(body.bytes()) };
+        let head =
+            CheckpointHeader { format: FORMAT, search: search.to_owned(), moves, checksum: checksum(body.bytes()) };
         atomic_write::save(file, format!("{}\n{body}\n", json(&head)?))
     }
 
@@ -64,8 +65,8 @@ impl Checkpoint {
     /// Files that cannot be read or written; one in that place that is no checkpoint.
     pub fn adopt(file: &Path, place: &Path) -> Result<()> {
         let Some((head, body)) = read(file)? else { return Ok(()) };
-        let evaluated = |body: &str| serde_json::from_str::<Checkpoint>(body).map_or(0, |one| one.evaluated);
-        let own = Checkpoint::load(place, &head.search, head.moves)?;
+        let evaluated = |body: &str| serde_json::from_str::<SearchCheckpoint>(body).map_or(0, |one| one.evaluated);
+        let own = SearchCheckpoint::load(place, &head.search, head.moves)?;
         match own.is_some_and(|own| own.evaluated >= evaluated(&body)) {
             true => Ok(()),
             false => atomic_write::save(place, format!("{}\n{body}\n", json(&head)?)),
@@ -76,7 +77,7 @@ impl Checkpoint {
 /// What to do about a file that is none of ours.
 const ELSEWHERE: &str = "move it, or choose another folder (out)";
 
-fn read(file: &Path) -> Result<Option<(Head, String)>> {
+fn read(file: &Path) -> Result<Option<(CheckpointHeader, String)>> {
     let text = input_file::text_if_there(file, "read the search").map_err(|error| error.help(ELSEWHERE))?;
     let Some(text) = text else { return Ok(None) };
     let parts = text.split_once('\n').and_then(|(head, body)| {

@@ -3,14 +3,14 @@
 //! The order is kept topological while units are fused and parted, in the part that a change affects (Pearce, Kelly: A
 //! Dynamic Topological Sort Algorithm for Directed Acyclic Graphs, 2006).
 
-use super::{Class, UnitGraph};
+use super::{FusionClass, UnitGraph};
 use serde::{Deserialize, Serialize};
 
 const NONE: u32 = u32::MAX;
 
 /// A change of the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Move {
+pub enum FusionMove {
     /// Computes the group of the first unit together with that of the second, which reads it.
     Fuse(u32, u32),
     /// Computes the units of a group up to this one apart from the rest.
@@ -19,7 +19,7 @@ pub enum Move {
 
 /// Units in groups. One unit of a group stands for it: the last one, unless groups changed their order.
 #[derive(Debug, Clone)]
-pub struct Fused<'a> {
+pub struct FusionState<'a> {
     graph: &'a UnitGraph,
     /// Whether a group costs what was published for simulations, or what its traffic says.
     simulate: bool,
@@ -37,10 +37,10 @@ pub struct Fused<'a> {
     end: Vec<u64>,
     dirty: Vec<bool>,
     /// The moves that led here.
-    made: Vec<Move>,
+    made: Vec<FusionMove>,
 }
 
-impl<'a> Fused<'a> {
+impl<'a> FusionState<'a> {
     /// Bytes of a state for each unit: six numbers of units, two times, a mark.
     pub(super) const BYTES_OF_UNIT: u64 = 6 * size_of::<u32>() as u64 + 2 * size_of::<u64>() as u64 + 1;
 
@@ -62,7 +62,8 @@ impl<'a> Fused<'a> {
         let (end, dirty) = (vec![0; count], vec![true; count]);
         let (group, next, order, place) = (all(), all(), all(), all());
         let made = Vec::new();
-        let mut fused = Fused { graph, simulate, group, next, before, after, order, place, time, end, dirty, made };
+        let mut fused =
+            FusionState { graph, simulate, group, next, before, after, order, place, time, end, dirty, made };
         fused.replay(0);
         fused
     }
@@ -111,14 +112,14 @@ impl<'a> Fused<'a> {
     }
 
     /// Moves that change a group on the chain of groups that decides when the step ends, the first first.
-    pub fn moves(&self) -> Vec<Move> {
+    pub fn candidate_moves(&self) -> Vec<FusionMove> {
         let mut moves = Vec::new();
         for group in self.critical_path() {
             let members = self.members(group);
             let readers = members.iter().flat_map(|unit| &self.graph.readers[*unit as usize]);
             let other = readers.filter(|reader| self.group[**reader as usize] != group);
-            moves.extend(other.map(|reader| Move::Fuse(group, self.group[*reader as usize])));
-            moves.extend(members.iter().take(members.len() - 1).map(|unit| Move::Part(*unit)));
+            moves.extend(other.map(|reader| FusionMove::Fuse(group, self.group[*reader as usize])));
+            moves.extend(members.iter().take(members.len() - 1).map(|unit| FusionMove::Part(*unit)));
         }
         moves.sort_unstable();
         moves.dedup();
@@ -132,31 +133,31 @@ impl<'a> Fused<'a> {
     }
 
     /// All moves that fuse two units.
-    pub fn pairs(&self) -> Vec<Move> {
-        self.graph.pairs().map(|(first, second)| Move::Fuse(first, second)).collect()
+    pub fn pairs(&self) -> Vec<FusionMove> {
+        self.graph.pairs().map(|(first, second)| FusionMove::Fuse(first, second)).collect()
     }
 
     /// Makes a move; false if it cannot be made, because groups would wait for each other.
-    pub fn apply(&mut self, made: Move) -> bool {
+    pub fn apply(&mut self, made: FusionMove) -> bool {
         let done = match made {
-            Move::Fuse(first, second) => self.fuse(self.group[first as usize], self.group[second as usize]),
-            Move::Part(unit) => self.part(unit),
+            FusionMove::Fuse(first, second) => self.fuse(self.group[first as usize], self.group[second as usize]),
+            FusionMove::Part(unit) => self.part_group(unit),
         };
         self.made.extend(done.then_some(made));
         done
     }
 
     /// The moves that led from units on their own to this state.
-    pub fn made(&self) -> &[Move] {
+    pub fn moves_made(&self) -> &[FusionMove] {
         &self.made
     }
 
     /// The state that moves lead to from this one; none if one of them cannot be made, or is of another graph.
-    pub fn after_moves(&self, moves: &[Move]) -> Option<Self> {
+    pub fn after_moves(&self, moves: &[FusionMove]) -> Option<Self> {
         let count = self.group.len() as u32;
-        let is_known = |made: &Move| match *made {
-            Move::Fuse(first, second) => first.max(second) < count,
-            Move::Part(unit) => unit < count,
+        let is_known = |made: &FusionMove| match *made {
+            FusionMove::Fuse(first, second) => first.max(second) < count,
+            FusionMove::Part(unit) => unit < count,
         };
         let mut state = self.clone();
         moves.iter().all(|made| is_known(made) && state.apply(*made)).then_some(state)
@@ -210,7 +211,7 @@ impl<'a> Fused<'a> {
         Some(behind)
     }
 
-    fn part(&mut self, last: u32) -> bool {
+    fn part_group(&mut self, last: u32) -> bool {
         let group = self.group[last as usize];
         let members = self.members(group);
         // A group that parted before may run behind one that was behind it at first; such a one stays as it is.
@@ -315,14 +316,15 @@ impl<'a> Fused<'a> {
             let last = self.graph.units[group as usize].duration;
             return last + (SIMULATED * (all - last) as f64).round() as u64;
         }
-        let saved: f64 = members.iter().zip(self.reads(&members)).map(|(unit, reads)| self.saved(*unit, reads)).sum();
+        let saved: f64 =
+            members.iter().zip(self.read_counts(&members)).map(|(unit, reads)| self.saved_time(*unit, reads)).sum();
         let fixed: u64 =
             members.iter().filter(|unit| **unit != group).map(|unit| self.graph.units[*unit as usize].fixed).sum();
         all - (saved.round() as u64 + fixed).min(all)
     }
 
     /// How many results of a group each of its members reads.
-    fn reads(&self, members: &[u32]) -> Vec<u32> {
+    fn read_counts(&self, members: &[u32]) -> Vec<u32> {
         let mut reads = vec![0; members.len()];
         for reader in members.iter().flat_map(|unit| &self.graph.readers[*unit as usize]) {
             if let Ok(place) = members.binary_search(reader) {
@@ -333,7 +335,7 @@ impl<'a> Fused<'a> {
     }
 
     /// Nanoseconds that a unit of a group does not need: to write what only the group reads, to read what the group wrote.
-    fn saved(&self, unit: u32, reads: u32) -> f64 {
+    fn saved_time(&self, unit: u32, reads: u32) -> f64 {
         let own = &self.graph.units[unit as usize];
         let Some(operation) = own.operation else { return 0.0 };
         let tensors = operation.reads + operation.writes;
@@ -347,7 +349,7 @@ impl<'a> Fused<'a> {
             || self.graph.outputs[unit as usize].iter().any(|to| !inside(to));
         let written = if is_kept { 0.0 } else { operation.writes };
         // Products read and write while they compute.
-        let share = match operation.class == Class::Product {
+        let share = match operation.class == FusionClass::Product {
             true => 0.0,
             false => (written + f64::from(reads).min(operation.reads)) / tensors,
         };
@@ -361,7 +363,7 @@ impl<'a> Fused<'a> {
             if !std::mem::replace(&mut self.dirty[group as usize], false) || self.group[group as usize] != group {
                 continue;
             }
-            let end = self.ready(group).0 + self.time[group as usize];
+            let end = self.ready_time(group).0 + self.time[group as usize];
             if std::mem::replace(&mut self.end[group as usize], end) != end {
                 self.mark_waiting(group);
             }
@@ -387,7 +389,7 @@ impl<'a> Fused<'a> {
     }
 
     /// When a group may start, and the group that it waits for until then.
-    fn ready(&self, group: u32) -> (u64, u32) {
+    fn ready_time(&self, group: u32) -> (u64, u32) {
         let before = self.before[group as usize];
         let mut ready = if before == NONE { (0, NONE) } else { (self.end[before as usize], before) };
         let mut unit = group;
@@ -409,7 +411,7 @@ impl<'a> Fused<'a> {
     fn critical_path(&self) -> Vec<u32> {
         let is_group = |unit: &u32| self.group[*unit as usize] == *unit;
         let last = (0..self.group.len() as u32).filter(is_group).rev().max_by_key(|unit| self.end[*unit as usize]);
-        let cause = |group: &u32| Some(self.ready(*group).1).filter(|cause| *cause != NONE);
+        let cause = |group: &u32| Some(self.ready_time(*group).1).filter(|cause| *cause != NONE);
         let mut path: Vec<u32> = std::iter::successors(last, cause).collect();
         path.reverse();
         path

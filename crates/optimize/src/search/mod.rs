@@ -15,14 +15,14 @@ mod tree;
 mod units;
 mod walk;
 
-pub use checkpoint::Checkpoint;
-pub use fused::{Fused, Move};
-pub use operations::{Class, Operation, operation};
+pub use checkpoint::SearchCheckpoint;
+pub use fused::{FusionMove, FusionState};
+pub use operations::{FusableOperation, FusionClass, operation};
 pub(crate) use searches::identity;
-pub use searches::{GoOn, Searches};
+pub use searches::{ContinueSearch, SearchSettings};
 pub(crate) use units::BYTES_OF_OPERATION;
-pub use units::{Unit, UnitGraph};
-pub use walk::{Search, SearchMethod, Visit, Walk};
+pub use units::{FusionUnit, UnitGraph};
+pub use walk::{EvaluatedMove, SearchMethod, SearchOptions, SearchWalk};
 
 #[cfg(test)]
 mod tests;

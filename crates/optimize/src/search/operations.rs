@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 words! {
     /// How a compiler treats an operation.
-    pub enum Class: "class of operations" {
+    pub enum FusionClass: "class of operations" {
         /// Each element of its result from the same elements of its inputs.
         Pointwise = "pointwise",
         /// Sums and the like over some dimensions; its inputs may be computed as it reads them.
@@ -21,9 +21,9 @@ words! {
 
 /// An operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Operation {
+pub struct FusableOperation {
     /// How it is fused.
-    pub class: Class,
+    pub class: FusionClass,
     /// Tensors that it reads, of the size of its result; of a product none, since they are not what takes its time.
     pub reads: f64,
     /// Tensors that it writes.
@@ -37,7 +37,7 @@ pub struct Operation {
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct FusableRow {
     name: String,
     class: String,
     reads: f64,
@@ -46,23 +46,23 @@ struct Row {
     autocast: String,
 }
 
-static OPERATIONS: LazyLock<HashMap<String, Operation>> = LazyLock::new(read);
+static OPERATIONS: LazyLock<HashMap<String, FusableOperation>> = LazyLock::new(read);
 
 /// The table of this program; a test reads every row.
-fn read() -> HashMap<String, Operation> {
+fn read() -> HashMap<String, FusableOperation> {
     let mut reader =
         csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(include_bytes!("../data/operations.csv").as_slice());
-    let operation = |row: Row| {
-        let class = Class::parse(&row.class).ok()?;
+    let operation = |row: FusableRow| {
+        let class = FusionClass::parse(&row.class).ok()?;
         let (keeps_input, lower) = (row.kept == "input", row.autocast == "lower");
         let single = row.autocast == "fp32";
-        Some((row.name, Operation { class, reads: row.reads, writes: row.writes, keeps_input, lower, single }))
+        Some((row.name, FusableOperation { class, reads: row.reads, writes: row.writes, keeps_input, lower, single }))
     };
     reader.deserialize().flatten().filter_map(operation).collect()
 }
 
 /// What is known of an operation, by its name in traces.
-pub fn operation(name: &str) -> Option<Operation> {
+pub fn operation(name: &str) -> Option<FusableOperation> {
     OPERATIONS.get(name.strip_prefix("aten::")?).copied()
 }
 
@@ -75,7 +75,7 @@ mod tests {
         let rows = include_str!("../data/operations.csv").lines().filter(|line| !line.starts_with('#')).count() - 1;
         assert_eq!(OPERATIONS.len(), rows);
         let gelu = operation("aten::gelu").unwrap();
-        assert_eq!((gelu.class, gelu.keeps_input, gelu.lower), (Class::Pointwise, true, false));
+        assert_eq!((gelu.class, gelu.keeps_input, gelu.lower), (FusionClass::Pointwise, true, false));
         assert!(operation("aten::addmm").is_some_and(|one| one.lower) && operation("gelu").is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! A tree of moves, of which those are tried that were the best or are the least known (Monte Carlo tree search).
 
-use super::walk::Walk;
-use super::{Fused, Move};
+use super::walk::SearchWalk;
+use super::{FusionMove, FusionState};
 use rand::Rng;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
@@ -13,12 +13,12 @@ const ROLLOUT: usize = 16;
 
 /// The nodes, the root first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Tree(Vec<Node>);
+pub(super) struct SearchTree(Vec<SearchNode>);
 
 /// A state in the tree: how it is made of another, and what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Node {
-    parent: Option<(usize, Move)>,
+struct SearchNode {
+    parent: Option<(usize, FusionMove)>,
     children: Vec<usize>,
     /// How many of its moves were not tried.
     untried: usize,
@@ -26,13 +26,13 @@ struct Node {
     quality: f64,
 }
 
-impl Tree {
-    pub fn of(start: &Fused<'_>) -> Self {
-        Tree(vec![Node::new(None, start)])
+impl SearchTree {
+    pub fn from_start(start: &FusionState<'_>) -> Self {
+        SearchTree(vec![SearchNode::new(None, start)])
     }
 
     /// Tries a move, and judges it by random ones behind it; false if all are tried.
-    pub fn step(&mut self, walk: &mut Walk<'_>) -> bool {
+    pub fn step(&mut self, walk: &mut SearchWalk<'_>) -> bool {
         if self.0[0].untried == 0 && self.0[0].children.is_empty() {
             return false;
         }
@@ -49,7 +49,7 @@ impl Tree {
     }
 
     /// Follows the best children to one with a move that nobody tried, and tries it.
-    fn grow<'a>(&mut self, walk: &mut Walk<'a>) -> (usize, Fused<'a>) {
+    fn grow<'a>(&mut self, walk: &mut SearchWalk<'a>) -> (usize, FusionState<'a>) {
         let (mut place, mut state) = (0, walk.start.clone());
         while self.0[place].untried == 0 {
             let Some((child, made)) = self.best_child(place) else { return (place, state) };
@@ -61,7 +61,7 @@ impl Tree {
             Some(next) => {
                 walk.note(next.step());
                 let child = self.0.len();
-                self.0.push(Node::new(Some((place, made)), &next));
+                self.0.push(SearchNode::new(Some((place, made)), &next));
                 self.0[place].children.push(child);
                 (child, next)
             }
@@ -70,15 +70,15 @@ impl Tree {
     }
 
     /// A move of a node that was not tried, in an order that its number alone decides.
-    fn next_move(&mut self, place: usize, state: &Fused<'_>, walk: &Walk<'_>) -> Option<Move> {
-        let mut moves = state.moves();
+    fn next_move(&mut self, place: usize, state: &FusionState<'_>, walk: &SearchWalk<'_>) -> Option<FusionMove> {
+        let mut moves = state.candidate_moves();
         moves.shuffle(&mut walk.draws_of(place as u64));
         self.0[place].untried -= 1;
         moves.get(self.0[place].untried).copied()
     }
 
     /// The child with the best mean reward and the fewest visits (UCB1), and its move.
-    fn best_child(&self, place: usize) -> Option<(usize, Move)> {
+    fn best_child(&self, place: usize) -> Option<(usize, FusionMove)> {
         let total = 2.0 * self.0[place].visits.ln();
         let value = |child: &usize| {
             let node = &self.0[*child];
@@ -90,7 +90,7 @@ impl Tree {
 }
 
 /// The step after some random moves that can be made, at most that before them.
-fn roll_out<'a>(walk: &mut Walk<'a>, mut state: Fused<'a>) -> u64 {
+fn roll_out<'a>(walk: &mut SearchWalk<'a>, mut state: FusionState<'a>) -> u64 {
     let mut shortest = state.step();
     for _ in 0..ROLLOUT {
         if walk.pairs.is_empty() {
@@ -105,8 +105,8 @@ fn roll_out<'a>(walk: &mut Walk<'a>, mut state: Fused<'a>) -> u64 {
     shortest
 }
 
-impl Node {
-    fn new(parent: Option<(usize, Move)>, state: &Fused<'_>) -> Self {
-        Node { parent, children: Vec::new(), untried: state.moves().len(), visits: 1.0, quality: 0.0 }
+impl SearchNode {
+    fn new(parent: Option<(usize, FusionMove)>, state: &FusionState<'_>) -> Self {
+        SearchNode { parent, children: Vec::new(), untried: state.candidate_moves().len(), visits: 1.0, quality: 0.0 }
     }
 }

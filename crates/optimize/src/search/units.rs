@@ -1,13 +1,13 @@
 //! The graph that is searched: units of one rank, which are fused or not, and what they wait for.
 
-use super::{Class, Operation, operation};
-use perf4sight_replay::graph::{CallId, EdgeKind, Graph, Kind, NodeId, StepGraph};
-use perf4sight_replay::simulate::Schedule;
+use super::{FusableOperation, FusionClass, operation};
+use perf4sight_replay::graph::{CallId, EdgeKind, NodeId, StepGraph, TaskGraph, WorkKind};
+use perf4sight_replay::simulate::NodeSchedule;
 use std::collections::HashMap;
 
 /// A part of an operation that runs without a break on a thread or stream.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Unit {
+pub struct FusionUnit {
     /// Its rows in the graph of the step, in their order.
     pub nodes: Vec<NodeId>,
     /// Nanoseconds.
@@ -15,7 +15,7 @@ pub struct Unit {
     /// Its thread, stream or link.
     pub resource: u32,
     /// What is known of its operation; none for what is never fused.
-    pub operation: Option<Operation>,
+    pub operation: Option<FusableOperation>,
     /// The name of its operation.
     pub name: String,
     /// Nanoseconds of it that fusing it into another saves whatever it moves, where a model of operations says so.
@@ -24,11 +24,11 @@ pub struct Unit {
     pub launches: Vec<u32>,
 }
 
-impl Unit {
+impl FusionUnit {
     /// Whether nothing launches it any longer once it is part of another: what follows a product is part of the product's kernel, and
     /// that is launched as before.
     pub fn launch_goes(&self) -> bool {
-        self.operation.is_some_and(|operation| operation.class != Class::Product)
+        self.operation.is_some_and(|operation| operation.class != FusionClass::Product)
     }
 }
 
@@ -37,7 +37,7 @@ const BLOCK: u64 = 32;
 /// Blocks of a unit: its nodes, its name, its unique name, its launches, what it waits for, what waits for it, what reads it.
 const BLOCKS: u64 = 7;
 /// Bytes of a unit in the graph, and of its unique name and its place on its thread that are needed in the end.
-pub const BYTES_OF_OPERATION: u64 = (size_of::<Unit>() + 3 * size_of::<Vec<u32>>() + size_of::<String>()) as u64
+pub const BYTES_OF_OPERATION: u64 = (size_of::<FusionUnit>() + 3 * size_of::<Vec<u32>>() + size_of::<String>()) as u64
     + (size_of::<(usize, usize)>() + size_of::<usize>()) as u64
     + BLOCKS * BLOCK;
 
@@ -45,7 +45,7 @@ pub const BYTES_OF_OPERATION: u64 = (size_of::<Unit>() + 3 * size_of::<Vec<u32>>
 #[derive(Debug, Clone, Default)]
 pub struct UnitGraph {
     /// In an order in which everything comes behind what it waits for.
-    pub units: Vec<Unit>,
+    pub units: Vec<FusionUnit>,
     /// Units that each waits for, without those before it on its resource.
     pub inputs: Vec<Vec<u32>>,
     /// Units that wait for each, likewise.
@@ -58,27 +58,27 @@ pub struct UnitGraph {
 
 impl UnitGraph {
     /// The units of one rank and its links, in the order of a replay.
-    pub fn of(step: &StepGraph, schedule: &Schedule, rank: u32, candidate: &dyn Fn(&str) -> bool) -> Self {
+    pub fn from_step(step: &StepGraph, schedule: &NodeSchedule, rank: u32, candidate: &dyn Fn(&str) -> bool) -> Self {
         let graph = &step.graph;
         let is_own = |id: &NodeId| graph.resource_of(*id).rank.is_none_or(|own| own == rank);
-        let mut building = Building { unit_of: vec![NONE; graph.nodes().len()], ..Building::default() };
+        let mut building = UnitGraphBuilder { unit_of: vec![NONE; graph.nodes().len()], ..UnitGraphBuilder::default() };
         let waits = wait_for_others(graph);
         // What threads do is to launch, where kernels compute.
-        let computing = match graph.ids().any(|id| graph.node(id).kind == Kind::Kernel) {
-            true => Kind::Kernel,
-            false => Kind::Operation,
+        let computing = match graph.ids().any(|id| graph.node(id).kind == WorkKind::Kernel) {
+            true => WorkKind::Kernel,
+            false => WorkKind::Operation,
         };
         let mut last_on: Vec<Option<u32>> = vec![None; graph.resources().len()];
         for id in schedule.order().filter(is_own) {
             let node = graph.node(id);
             let last = &mut last_on[node.resource.index()];
-            let found = matched(graph, id);
+            let found = outermost_operation(graph, id);
             let is_next =
                 |unit: &u32| found.is_some() && building.matched[*unit as usize] == found.map(|(call, _)| call);
             let joins = last.filter(|unit| !waits[id.index()] && is_next(unit));
             // What computes nothing, such as the call around a product, is no gap between candidates.
-            let fusable = |name: &str, operation: &Operation| {
-                node.kind == computing && (operation.class == Class::View || candidate(name))
+            let fusable = |name: &str, operation: &FusableOperation| {
+                node.kind == computing && (operation.class == FusionClass::View || candidate(name))
             };
             let unit = joins.unwrap_or_else(|| building.begin(graph, id, found, &fusable));
             building.join(graph, id, unit);
@@ -115,38 +115,40 @@ const UPDATE: &str = "Optimizer.";
 
 /// The outermost operation around a node that the table knows, and its call; of operations that compute nothing and are around
 /// others, the one inside.
-fn matched(graph: &Graph, id: NodeId) -> Option<(CallId, Operation)> {
+fn outermost_operation(graph: &TaskGraph, id: NodeId) -> Option<(CallId, FusableOperation)> {
     let node = graph.node(id);
     let calls = graph.calls();
-    if !matches!(node.kind, Kind::Operation | Kind::Kernel) || calls.path(node.call).any(|name| name.contains(UPDATE)) {
+    if !matches!(node.kind, WorkKind::Operation | WorkKind::Kernel)
+        || calls.path(node.call).any(|name| name.contains(UPDATE))
+    {
         return None;
     }
-    let around = std::iter::successors(Some(node.call), |call| calls.around(*call));
-    let known: Vec<(CallId, Operation)> =
+    let around = std::iter::successors(Some(node.call), |call| calls.caller(*call));
+    let known: Vec<(CallId, FusableOperation)> =
         around.filter_map(|call| Some((call, operation(calls.name(call))?))).collect();
-    let computes = known.iter().rev().find(|(_, operation)| operation.class != Class::View);
+    let computes = known.iter().rev().find(|(_, operation)| operation.class != FusionClass::View);
     computes.or(known.last()).copied()
 }
 
 #[derive(Default)]
-struct Building {
+struct UnitGraphBuilder {
     graph: UnitGraph,
     unit_of: Vec<u32>,
     /// The call of the operation of each unit.
     matched: Vec<Option<CallId>>,
 }
 
-impl Building {
+impl UnitGraphBuilder {
     fn begin(
         &mut self,
-        graph: &Graph,
+        graph: &TaskGraph,
         id: NodeId,
-        found: Option<(CallId, Operation)>,
-        fusable: &dyn Fn(&str, &Operation) -> bool,
+        found: Option<(CallId, FusableOperation)>,
+        fusable: &dyn Fn(&str, &FusableOperation) -> bool,
     ) -> u32 {
         let name = found.map_or_else(|| graph.name(id), |(call, _)| graph.calls().name(call));
         let operation = found.map(|(_, operation)| operation).filter(|operation| fusable(name, operation));
-        self.graph.units.push(Unit {
+        self.graph.units.push(FusionUnit {
             nodes: Vec::new(),
             duration: 0,
             resource: graph.node(id).resource.index() as u32,
@@ -159,14 +161,14 @@ impl Building {
         self.graph.units.len() as u32 - 1
     }
 
-    fn join(&mut self, graph: &Graph, id: NodeId, unit: u32) {
+    fn join(&mut self, graph: &TaskGraph, id: NodeId, unit: u32) {
         let own = &mut self.graph.units[unit as usize];
         own.nodes.push(id);
         own.duration += graph.node(id).duration;
         self.unit_of[id.index()] = unit;
     }
 
-    fn finish(mut self, graph: &Graph) -> UnitGraph {
+    fn finish(mut self, graph: &TaskGraph) -> UnitGraph {
         let count = self.graph.units.len();
         self.graph.inputs = vec![Vec::new(); count];
         self.graph.outputs = vec![Vec::new(); count];
@@ -226,7 +228,7 @@ impl Building {
         for unit in 0..self.graph.units.len() as u32 {
             let own = &self.graph.units[unit as usize];
             let (place, is_quiet) = (own.resource as usize, is_quiet(own));
-            let computes = own.operation.is_some_and(|operation| operation.class != Class::View);
+            let computes = own.operation.is_some_and(|operation| operation.class != FusionClass::View);
             last.resize(last.len().max(place + 1), None);
             if computes {
                 if let Some(before) = last[place] {
@@ -241,15 +243,15 @@ impl Building {
 }
 
 /// Whether a unit neither reads nor writes tensors: views, and calls around operations.
-fn is_quiet(unit: &Unit) -> bool {
+fn is_quiet(unit: &FusionUnit) -> bool {
     match unit.operation {
-        Some(operation) => operation.class == Class::View,
+        Some(operation) => operation.class == FusionClass::View,
         None => !unit.name.starts_with("aten::") && !unit.name.ends_with("AccumulateGrad"),
     }
 }
 
 /// Whether each node waits for another thread, stream or link.
-fn wait_for_others(graph: &Graph) -> Vec<bool> {
+fn wait_for_others(graph: &TaskGraph) -> Vec<bool> {
     let mut waits = vec![false; graph.nodes().len()];
     let others = graph.edges().filter(|(from, to, _)| graph.node(*from).resource != graph.node(*to).resource);
     others.for_each(|(_, to, _)| waits[to.index()] = true);
@@ -257,14 +259,14 @@ fn wait_for_others(graph: &Graph) -> Vec<bool> {
 }
 
 /// Whether a compiler computes the second operation together with the first, which it reads.
-fn fusable(first: &Unit, second: &Unit) -> bool {
+fn fusable(first: &FusionUnit, second: &FusionUnit) -> bool {
     let (Some(first_one), Some(second_one)) = (first.operation, second.operation) else { return false };
     let pair = match (first_one.class, second_one.class) {
-        (Class::Pointwise | Class::Reduction, Class::Pointwise | Class::Reduction)
-        | (Class::Product, Class::Pointwise) => true,
-        (Class::Product, Class::Reduction | Class::Product | Class::View)
-        | (Class::Pointwise | Class::Reduction, Class::Product | Class::View)
-        | (Class::View, _) => false,
+        (FusionClass::Pointwise | FusionClass::Reduction, FusionClass::Pointwise | FusionClass::Reduction)
+        | (FusionClass::Product, FusionClass::Pointwise) => true,
+        (FusionClass::Product, FusionClass::Reduction | FusionClass::Product | FusionClass::View)
+        | (FusionClass::Pointwise | FusionClass::Reduction, FusionClass::Product | FusionClass::View)
+        | (FusionClass::View, _) => false,
     };
     pair && first.resource == second.resource
 }

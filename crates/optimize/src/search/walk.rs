@@ -1,10 +1,10 @@
 //! A search: the state it goes on from, the best so far, and what comes next.
 
-use super::chain::Chain;
-use super::critical_path::CriticalPath;
-use super::everything::Everything;
-use super::tree::Tree;
-use super::{Checkpoint, Fused, Move};
+use super::chain::SearchChain;
+use super::critical_path::CriticalPathSearch;
+use super::everything::ExhaustiveSearch;
+use super::tree::SearchTree;
+use super::{FusionMove, FusionState, SearchCheckpoint};
 use perf4sight_base::words;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -24,7 +24,7 @@ words! {
 
 /// How to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Search {
+pub struct SearchOptions {
     /// The way.
     pub optimizer: SearchMethod,
     /// The same seed finds the same.
@@ -35,7 +35,7 @@ pub struct Search {
 
 /// An evaluated move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Visit {
+pub struct EvaluatedMove {
     /// Its number, from 1.
     pub number: u64,
     /// Nanoseconds of the step in the state that the search goes on from.
@@ -46,50 +46,51 @@ pub struct Visit {
 
 /// A part of a search, which ends or goes on for ever.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) enum Phase {
-    Everything(Everything),
-    CriticalPath(CriticalPath),
-    Chain(Chain),
-    Tree(Tree),
+pub(super) enum SearchPhase {
+    Everything(ExhaustiveSearch),
+    CriticalPath(CriticalPathSearch),
+    Chain(SearchChain),
+    Tree(SearchTree),
     #[default]
     Ended,
 }
 
 /// A search under way.
 #[derive(Debug, Clone)]
-pub struct Walk<'a> {
-    search: Search,
+pub struct SearchWalk<'a> {
+    search: SearchOptions,
     /// The state without moves.
-    pub(super) start: Fused<'a>,
+    pub(super) start: FusionState<'a>,
     /// All moves that fuse two units.
-    pub(super) pairs: Vec<Move>,
+    pub(super) pairs: Vec<FusionMove>,
     /// The state that it goes on from.
-    pub(super) state: Fused<'a>,
-    best: Fused<'a>,
-    trajectory: Vec<Visit>,
+    pub(super) state: FusionState<'a>,
+    best: FusionState<'a>,
+    trajectory: Vec<EvaluatedMove>,
     evaluated: u64,
-    phase: Phase,
+    phase: SearchPhase,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SearchWalk<'a> {
     /// A search that begins.
-    pub fn new(search: Search, start: &Fused<'a>) -> Self {
+    pub fn new(search: SearchOptions, start: &FusionState<'a>) -> Self {
         let step = start.step();
-        Walk {
+        SearchWalk {
             search,
             start: start.clone(),
             pairs: start.pairs(),
             state: start.clone(),
             best: start.clone(),
-            trajectory: vec![Visit { number: 0, current: step, best: step }],
+            trajectory: vec![EvaluatedMove { number: 0, current: step, best: step }],
             evaluated: 0,
-            phase: Everything::of(start).map_or_else(|| search.optimizer.phase(start), Phase::Everything),
+            phase: ExhaustiveSearch::from_start(start)
+                .map_or_else(|| search.optimizer.phase(start), SearchPhase::Everything),
         }
     }
 
     /// A search that goes on; none if the checkpoint is of another graph.
-    pub fn resumed(search: Search, start: &Fused<'a>, from: Checkpoint) -> Option<Self> {
-        Some(Walk {
+    pub fn resumed(search: SearchOptions, start: &FusionState<'a>, from: SearchCheckpoint) -> Option<Self> {
+        Some(SearchWalk {
             search,
             start: start.clone(),
             pairs: start.pairs(),
@@ -102,11 +103,11 @@ impl<'a> Walk<'a> {
     }
 
     /// What it takes to go on later.
-    pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint {
+    pub fn checkpoint(&self) -> SearchCheckpoint {
+        SearchCheckpoint {
             evaluated: self.evaluated,
-            state: self.state.made().to_vec(),
-            best: self.best.made().to_vec(),
+            state: self.state.moves_made().to_vec(),
+            best: self.best.moves_made().to_vec(),
             trajectory: self.trajectory.clone(),
             phase: self.phase.clone(),
         }
@@ -122,16 +123,16 @@ impl<'a> Walk<'a> {
 
     /// Whether nothing is left to do.
     pub fn has_ended(&self) -> bool {
-        self.phase == Phase::Ended || self.evaluated >= self.search.moves
+        self.phase == SearchPhase::Ended || self.evaluated >= self.search.moves
     }
 
     /// The state with the shortest step; the first one if none is shorter.
-    pub fn best(&self) -> &Fused<'a> {
+    pub fn best_state(&self) -> &FusionState<'a> {
         &self.best
     }
 
     /// What happened when a move was kept.
-    pub fn trajectory(&self) -> &[Visit] {
+    pub fn trajectory(&self) -> &[EvaluatedMove] {
         &self.trajectory
     }
 
@@ -141,7 +142,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The state after a move; none if the move cannot be made.
-    pub(super) fn evaluate(&mut self, mut state: Fused<'a>, made: Move) -> Option<Fused<'a>> {
+    pub(super) fn evaluate(&mut self, mut state: FusionState<'a>, made: FusionMove) -> Option<FusionState<'a>> {
         self.evaluated += 1;
         if !state.apply(made) {
             return None;
@@ -155,7 +156,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes on from a state.
-    pub(super) fn go_on_from(&mut self, state: Fused<'a>) {
+    pub(super) fn go_on_from(&mut self, state: FusionState<'a>) {
         self.note(state.step());
         self.state = state;
     }
@@ -163,7 +164,7 @@ impl<'a> Walk<'a> {
     /// Notes the step of a state that is the best, or that the search goes on from; once for a move.
     pub(super) fn note(&mut self, step: u64) {
         if self.trajectory.last().is_none_or(|last| last.number != self.evaluated) {
-            self.trajectory.push(Visit { number: self.evaluated, current: step, best: self.best.step() });
+            self.trajectory.push(EvaluatedMove { number: self.evaluated, current: step, best: self.best.step() });
         }
     }
 
@@ -180,37 +181,39 @@ impl<'a> Walk<'a> {
 
 impl SearchMethod {
     /// What it begins with.
-    fn phase(self, start: &Fused<'_>) -> Phase {
+    fn phase(self, start: &FusionState<'_>) -> SearchPhase {
         match self {
-            SearchMethod::Dp | SearchMethod::Mcmc => Phase::CriticalPath(CriticalPath::of(start)),
-            SearchMethod::Mcts => Phase::Tree(Tree::of(start)),
+            SearchMethod::Dp | SearchMethod::Mcmc => SearchPhase::CriticalPath(CriticalPathSearch::from_state(start)),
+            SearchMethod::Mcts => SearchPhase::Tree(SearchTree::from_start(start)),
         }
     }
 }
 
-impl Phase {
+impl SearchPhase {
     /// One step; what comes next.
-    fn step(self, walk: &mut Walk<'_>) -> Self {
+    fn step(self, walk: &mut SearchWalk<'_>) -> Self {
         let optimizer = walk.search.optimizer;
         match self {
-            Phase::Everything(mut all) => match all.step(walk) {
-                true => Phase::Everything(all),
+            SearchPhase::Everything(mut all) => match all.step(walk) {
+                true => SearchPhase::Everything(all),
                 false => optimizer.phase(&walk.start),
             },
-            Phase::CriticalPath(mut path) => match path.step(walk) {
-                true => Phase::CriticalPath(path),
-                false if optimizer == SearchMethod::Mcmc => Chain::of(walk).map_or(Phase::Ended, Phase::Chain),
-                false => Phase::Ended,
+            SearchPhase::CriticalPath(mut path) => match path.step(walk) {
+                true => SearchPhase::CriticalPath(path),
+                false if optimizer == SearchMethod::Mcmc => {
+                    SearchChain::from_walk(walk).map_or(SearchPhase::Ended, SearchPhase::Chain)
+                }
+                false => SearchPhase::Ended,
             },
-            Phase::Chain(mut chain) => {
+            SearchPhase::Chain(mut chain) => {
                 chain.step(walk);
-                Phase::Chain(chain)
+                SearchPhase::Chain(chain)
             }
-            Phase::Tree(mut tree) => match tree.step(walk) {
-                true => Phase::Tree(tree),
-                false => Phase::Ended,
+            SearchPhase::Tree(mut tree) => match tree.step(walk) {
+                true => SearchPhase::Tree(tree),
+                false => SearchPhase::Ended,
             },
-            Phase::Ended => Phase::Ended,
+            SearchPhase::Ended => SearchPhase::Ended,
         }
     }
 }

@@ -13,15 +13,15 @@ const SMALLEST_MB: f64 = 0.1;
 
 /// Coefficients of a polynomial in the binary logarithm of megabytes, the highest power first, in GB/s; and the largest
 /// bandwidth in bytes a second.
-type Bandwidth = (Vec<f64>, f64);
+type BandwidthCurve = (Vec<f64>, f64);
 
 /// Bandwidths between nodes, by the kind of their GPUs and the number of GPUs that send at once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Links {
-    inter: BTreeMap<String, BTreeMap<u64, Bandwidth>>,
+pub struct NodeLinks {
+    inter: BTreeMap<String, BTreeMap<u64, BandwidthCurve>>,
 }
 
-impl Links {
+impl NodeLinks {
     /// Reads `network_coefficients.json`, as Sailor writes it: `inter`, then kind of GPU, number of GPUs, `[[..], max]`.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Links {
                 .file(file)
                 .expected("\"inter\": kind of GPU, number of GPUs, [[coefficients], largest]")
         };
-        let links: Links =
+        let links: NodeLinks =
             serde_json::from_str(&text).map_err(|cause| wrong(format!("these are no bandwidths: {cause}")))?;
         let all = links.inter.values().flat_map(BTreeMap::values);
         match all.clone().any(|(_, largest)| !(largest.is_finite() && *largest > 0.0)) || all.count() == 0 {

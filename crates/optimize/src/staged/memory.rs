@@ -1,14 +1,14 @@
 //! The peak of memory: weights with their optimizer, activations in flight, logits, and what a process holds anyway.
 
-use super::{Quantity, Shape, Stage, StagedPlan};
+use super::{NetworkShape, PipelineStage, PlanQuantity, StagedPlan};
 
 /// Bytes of a GiB.
 const GIB: f64 = 1_073_741_824.0;
 
 /// What of the peak does not depend on parameters, by stage.
-pub(super) struct Peak(Vec<Contents>);
+pub(super) struct StagePeaks(Vec<StageContents>);
 
-struct Contents {
+struct StageContents {
     weights: f64,
     /// Bytes, by formula.
     activations: f64,
@@ -17,14 +17,14 @@ struct Contents {
     ranks: f64,
 }
 
-impl Peak {
-    pub fn new(plan: &StagedPlan, shape: &Shape) -> Self {
-        Peak((0..plan.stages.len()).map(|at| Contents::new(plan, at, shape)).collect())
+impl StagePeaks {
+    pub fn new(plan: &StagedPlan, shape: &NetworkShape) -> Self {
+        StagePeaks((0..plan.stages.len()).map(|at| StageContents::new(plan, at, shape)).collect())
     }
 }
 
-impl Contents {
-    fn new(plan: &StagedPlan, at: usize, shape: &Shape) -> Self {
+impl StageContents {
+    fn new(plan: &StagedPlan, at: usize, shape: &NetworkShape) -> Self {
         let stage = &plan.stages[at];
         let (h, s, b) = (shape.hidden as f64, shape.sequence as f64, plan.micro_batch as f64);
         // The replica with the fewest GPUs to share with holds the most.
@@ -37,7 +37,7 @@ impl Contents {
         let kept = s * b * h * (10.0 + 24.0 / tensor + 5.0 * shape.heads as f64 * s / (h * tensor));
         let in_flight = (plan.stages.len() - at).min(plan.micro_batches() as usize) as f64;
         let has_head = if stage.layers.contains(&last) { 1.0 } else { 0.0 };
-        Contents {
+        StageContents {
             weights: weights / tensor,
             activations: layers * kept * in_flight,
             logits: has_head * b * s * shape.vocabulary as f64 / tensor,
@@ -47,7 +47,7 @@ impl Contents {
 }
 
 /// Embedding and head each hold a weight for each word.
-fn embeddings(stage: &Stage, last: u64) -> f64 {
+fn embeddings(stage: &PipelineStage, last: u64) -> f64 {
     stage.layers.iter().filter(|layer| **layer == 0 || **layer == last).count() as f64
 }
 
@@ -55,7 +55,7 @@ fn embeddings(stage: &Stage, last: u64) -> f64 {
 ///
 /// What a process holds anyway grows with the tensor ranks: Sailor's plans hold 4 GiB with degree 4 on GH200, on older GPUs 1 GiB with
 /// degree 2 and 6 with degree 8.
-impl Quantity<4> for Peak {
+impl PlanQuantity<4> for StagePeaks {
     const NAMES: [&'static str; 4] = [
         "bytes a weight",
         "of the activations by formula",
@@ -79,7 +79,7 @@ impl Quantity<4> for Peak {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Fit, Measured, Replica, Unlike, fit};
+    use super::super::{MeasuredQuantity, QuantityFit, StageReplica, UnmeasuredPart, fit};
     use super::*;
     use perf4sight_base::error::Result;
     use perf4sight_base::stats;
@@ -101,20 +101,20 @@ mod tests {
         let stage = |count: &u64| {
             let layers = (first..first + count).collect();
             first += count;
-            let replica = Replica { gpu: "RTX-2080".to_owned(), tensor_parallel };
-            Stage { layers, replicas: vec![replica; replicas as usize] }
+            let replica = StageReplica { gpu: "RTX-2080".to_owned(), tensor_parallel };
+            PipelineStage { layers, replicas: vec![replica; replicas as usize] }
         };
         let stages = items.iter().map(stage).collect();
         StagedPlan { name: String::new(), stages, micro_batch: 2, global_batch: 48 * replicas }
     }
 
-    fn measured(rows: &[(&[u64], u64, u64, f64)]) -> Vec<Measured<Peak>> {
-        let shape = Shape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 };
+    fn measured(rows: &[(&[u64], u64, u64, f64)]) -> Vec<MeasuredQuantity<StagePeaks>> {
+        let shape = NetworkShape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 };
         let one = |(place, (items, tensor, replicas, value)): (usize, &(&[u64], u64, u64, f64))| {
             let is_same = |other: &(&[u64], u64, u64, f64)| (other.0, other.1, other.2) == (*items, *tensor, *replicas);
             let first = rows.iter().position(is_same).unwrap_or(place);
-            let plan = Peak::new(&plan(items, *tensor, *replicas), &shape);
-            Measured { name: String::new(), plan, first, value: *value }
+            let plan = StagePeaks::new(&plan(items, *tensor, *replicas), &shape);
+            MeasuredQuantity { name: String::new(), plan, first, value: *value }
         };
         rows.iter().enumerate().map(one).collect()
     }
@@ -123,9 +123,9 @@ mod tests {
     #[test]
     fn intervals_of_a_tensor_degree_that_was_never_measured_hold_it() -> Result<()> {
         let (others, eights): (Vec<_>, Vec<_>) = MIXED.into_iter().partition(|(_, tensor, ..)| *tensor == 2);
-        let fit = Fit::new(&measured(&eights), &|_| Ok(()))?;
+        let fit = QuantityFit::new(&measured(&eights), &|_| Ok(()))?;
         for other in measured(&others) {
-            let (low, high) = fit.estimate(&other.plan, Unlike::Divided)?.interval;
+            let (low, high) = fit.estimate(&other.plan, UnmeasuredPart::Divided)?.interval;
             assert!((low..=high).contains(&other.value), "{low} {} {high}", other.value);
         }
         Ok(())
@@ -147,10 +147,10 @@ mod tests {
     /// A plan that was measured again, 3 % more, is predicted from the others as if it was there once.
     #[test]
     fn a_plan_that_was_measured_twice_is_left_out_as_a_whole() -> Result<()> {
-        let once = Fit::new(&measured(&MIXED), &|_| Ok(()))?.left_out;
+        let once = QuantityFit::new(&measured(&MIXED), &|_| Ok(()))?.left_out;
         let (items, tensor, replicas, value) = MIXED[0];
         let plans = [MIXED.to_vec(), vec![(items, tensor, replicas, 1.03 * value)]].concat();
-        let twice = Fit::new(&measured(&plans), &|_| Ok(()))?.left_out;
+        let twice = QuantityFit::new(&measured(&plans), &|_| Ok(()))?.left_out;
         assert_eq!([twice[0].predicted, twice[MIXED.len()].predicted], [once[0].predicted; 2]);
         Ok(())
     }

@@ -8,14 +8,14 @@ mod plans_json;
 mod time;
 mod times_of_layers;
 
-pub use links::Links;
-pub use plan::{MeasuredStagedPlan, Replica, Shape, Stage, StagedPlan};
+pub use links::NodeLinks;
+pub use plan::{MeasuredStagedPlan, NetworkShape, PipelineStage, StageReplica, StagedPlan};
 pub use plans_json::read as read_staged_plans;
 pub use times_of_layers::LayerTimes;
 
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats;
-use perf4sight_operations::Watch;
+use perf4sight_operations::FitProgress;
 use perf4sight_operations::minimize::{minimize, robust};
 use perf4sight_report::significant;
 use serde::{Deserialize, Serialize};
@@ -45,16 +45,16 @@ const SMALL: f64 = 1e-4;
 
 /// What is known of a network and a cluster before plans are measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cluster {
+pub struct KnownCluster {
     /// The network.
-    pub shape: Shape,
+    pub shape: NetworkShape,
     /// Times of its layers.
     pub layers: LayerTimes,
     /// Bandwidths between nodes.
-    pub links: Links,
+    pub links: NodeLinks,
 }
 
-impl Cluster {
+impl KnownCluster {
     /// Refuses a plan of another network.
     ///
     /// # Errors
@@ -76,9 +76,9 @@ impl Cluster {
 /// A model of staged plans, fitted on measured ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StagedModel {
-    cluster: Cluster,
-    time: Fit,
-    memory: Option<Fit>,
+    cluster: KnownCluster,
+    time: QuantityFit,
+    memory: Option<QuantityFit>,
     /// Numbers of stages that were measured, tensor degrees, samples of a micro-batch, the fewest GPUs, and their kinds.
     stages: BTreeSet<u64>,
     tensor_degrees: BTreeSet<u64>,
@@ -89,7 +89,7 @@ pub struct StagedModel {
 
 /// Parameters of one quantity, and how far off they are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Fit {
+struct QuantityFit {
     logs: Vec<f64>,
     left_out: Vec<LeftOutPlan>,
 }
@@ -107,7 +107,7 @@ pub struct LeftOutPlan {
 
 /// A predicted quantity.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
+pub struct PlanEstimate {
     /// The value.
     pub value: f64,
     /// The interval that nine of ten measurements are expected in.
@@ -118,16 +118,16 @@ pub struct Estimate {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictedStagedPlan {
     /// Seconds of a step.
-    pub step_s: Estimate,
+    pub step_s: PlanEstimate,
     /// Peak bytes of the fullest GPU, where memory was measured.
-    pub peak_bytes: Option<Estimate>,
+    pub peak_bytes: Option<PlanEstimate>,
     /// What no measured plan has.
     pub unmeasured: Vec<String>,
 }
 
 /// What of a plan was never measured, as far as intervals know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unlike {
+enum UnmeasuredPart {
     Nothing,
     Something,
     /// How memory or work is divided: as uncertain as before anything was measured.
@@ -135,7 +135,7 @@ enum Unlike {
 }
 
 /// A quantity of plans as a function of parameters.
-trait Quantity<const N: usize> {
+trait PlanQuantity<const N: usize> {
     /// What a value of each parameter counts, after the number.
     const NAMES: [&'static str; N];
     /// What the value rests on.
@@ -153,7 +153,7 @@ impl StagedModel {
     ///
     /// # Errors
     /// Too few plans; plans without a time, or of another network; layers, GPUs or links that the cluster does not know.
-    pub fn fit(plans: &[MeasuredStagedPlan], cluster: Cluster) -> Result<Self> {
+    pub fn fit(plans: &[MeasuredStagedPlan], cluster: KnownCluster) -> Result<Self> {
         StagedModel::fit_watched(plans, cluster, &|_| Ok(()))
     }
 
@@ -161,16 +161,21 @@ impl StagedModel {
     ///
     /// # Errors
     /// See [`StagedModel::fit`]; an error of the watch, which ends the fit.
-    pub fn fit_watched(plans: &[MeasuredStagedPlan], cluster: Cluster, watch: &Watch<'_>) -> Result<Self> {
+    pub fn fit_watched(plans: &[MeasuredStagedPlan], cluster: KnownCluster, watch: &FitProgress<'_>) -> Result<Self> {
         plans.iter().try_for_each(|measured| cluster.check(&measured.plan))?;
-        let timed = measured(plans, |plan| plan.step_s, "a step", |plan| time::Step::new(plan, &cluster))?;
-        let kept =
-            measured(plans, |plan| plan.peak_bytes, "memory", |plan| Ok(memory::Peak::new(plan, &cluster.shape)));
+        let timed =
+            measured_quantities(plans, |plan| plan.step_s, "a step", |plan| time::StagedStep::new(plan, &cluster))?;
+        let kept = measured_quantities(
+            plans,
+            |plan| plan.peak_bytes,
+            "memory",
+            |plan| Ok(memory::StagePeaks::new(plan, &cluster.shape)),
+        );
         check_unit(&timed, "a step took", "seconds (real)")?;
         kept.as_ref().map_or(Ok(()), |kept| check_unit(kept, "memory was", "bytes (max_mem)"))?;
         Ok(StagedModel {
-            time: Fit::new(&timed, watch)?,
-            memory: kept.ok().map(|kept| Fit::new(&kept, watch)).transpose()?,
+            time: QuantityFit::new(&timed, watch)?,
+            memory: kept.ok().map(|kept| QuantityFit::new(&kept, watch)).transpose()?,
             stages: plans.iter().map(|measured| measured.plan.stages.len() as u64).collect(),
             tensor_degrees: plans.iter().flat_map(|measured| measured.plan.tensor_degrees()).collect(),
             micro_batches: plans.iter().map(|measured| measured.plan.micro_batch).collect(),
@@ -186,36 +191,36 @@ impl StagedModel {
     /// A plan of another network; layers, GPUs or links that the cluster does not know.
     pub fn predict(&self, plan: &StagedPlan) -> Result<PredictedStagedPlan> {
         self.cluster.check(plan)?;
-        let unmeasured = self.unmeasured(plan);
-        let step = time::Step::new(plan, &self.cluster)?;
-        let peak = memory::Peak::new(plan, &self.cluster.shape);
+        let unmeasured = self.unmeasured_parts(plan);
+        let step = time::StagedStep::new(plan, &self.cluster)?;
+        let peak = memory::StagePeaks::new(plan, &self.cluster.shape);
         let is_divided = plan.tensor_degrees().any(|degree| !self.tensor_degrees.contains(&degree));
         let of_time = match unmeasured.is_empty() {
-            true => Unlike::Nothing,
-            false if self.is_other_share(plan) => Unlike::Divided,
-            false => Unlike::Something,
+            true => UnmeasuredPart::Nothing,
+            false if self.is_other_share(plan) => UnmeasuredPart::Divided,
+            false => UnmeasuredPart::Something,
         };
-        let of_memory = if is_divided { Unlike::Divided } else { of_time };
+        let of_memory = if is_divided { UnmeasuredPart::Divided } else { of_time };
         let peak_bytes = self.memory.as_ref().map(|fit| fit.estimate(&peak, of_memory)).transpose()?;
         Ok(PredictedStagedPlan { step_s: self.time.estimate(&step, of_time)?, peak_bytes, unmeasured })
     }
 
     /// Whether a plan is one of the fit, by what was measured of it: two measurements do not agree in all digits.
     pub fn is_fitted(&self, plan: &MeasuredStagedPlan) -> bool {
-        let has = |fit: &Fit, measured: f64| fit.left_out.iter().any(|one| one.measured == measured);
+        let has = |fit: &QuantityFit, measured: f64| fit.left_out.iter().any(|one| one.measured == measured);
         plan.step_s.is_some_and(|step| has(&self.time, step))
             || plan.peak_bytes.zip(self.memory.as_ref()).is_some_and(|(peak, fit)| has(fit, peak))
     }
 
     /// Mean errors of time and memory in percent, each plan left out of the fit.
     pub fn left_out_percent(&self) -> (f64, Option<f64>) {
-        (self.time.left_out_percent(), self.memory.as_ref().map(Fit::left_out_percent))
+        (self.time.left_out_percent(), self.memory.as_ref().map(QuantityFit::left_out_percent))
     }
 
     /// What of the fit is so far from what is usual that what is given may be wrong in all plans.
     pub fn unusual(&self) -> Vec<String> {
-        let of_memory = self.memory.iter().flat_map(Fit::unusual::<memory::Peak, 4>);
-        self.time.unusual::<time::Step, 5>().chain(of_memory).collect()
+        let of_memory = self.memory.iter().flat_map(QuantityFit::unusual::<memory::StagePeaks, 4>);
+        self.time.unusual::<time::StagedStep, 5>().chain(of_memory).collect()
     }
 
     /// Seconds of a step of each plan, left out of the fit.
@@ -234,7 +239,7 @@ impl StagedModel {
         !self.micro_batches.contains(&plan.micro_batch) || plan.tensor_degrees().sum::<u64>() < self.fewest_gpus
     }
 
-    fn unmeasured(&self, plan: &StagedPlan) -> Vec<String> {
+    fn unmeasured_parts(&self, plan: &StagedPlan) -> Vec<String> {
         let stages = plan.stages.len() as u64;
         let stages = (!self.stages.contains(&stages)).then(|| format!("{stages} stages"));
         let degrees: BTreeSet<u64> = plan.tensor_degrees().filter(|one| !self.tensor_degrees.contains(one)).collect();
@@ -250,7 +255,7 @@ impl StagedModel {
 }
 
 /// A plan with a measured quantity, prepared for the fit.
-struct Measured<Q> {
+struct MeasuredQuantity<Q> {
     name: String,
     plan: Q,
     /// The place in the file of the first row with this plan.
@@ -259,16 +264,16 @@ struct Measured<Q> {
 }
 
 /// Plans with a measured quantity.
-fn measured<Q>(
+fn measured_quantities<Q>(
     plans: &[MeasuredStagedPlan],
     value: impl Fn(&MeasuredStagedPlan) -> Option<f64>,
     what: &str,
     prepare: impl Fn(&StagedPlan) -> Result<Q>,
-) -> Result<Vec<Measured<Q>>> {
+) -> Result<Vec<MeasuredQuantity<Q>>> {
     let known = plans.iter().enumerate().filter_map(|(place, plan)| Some((place, &plan.plan, value(plan)?)));
     let known = known.map(|(place, plan, value)| {
         let first = plans.iter().position(|other| other.plan.identity() == plan.identity()).unwrap_or(place);
-        Ok(Measured { name: plan.name.clone(), plan: prepare(plan)?, first, value })
+        Ok(MeasuredQuantity { name: plan.name.clone(), plan: prepare(plan)?, first, value })
     });
     let known = known.collect::<Result<Vec<_>>>()?;
     match known.len() >= LEAST_PLANS {
@@ -279,9 +284,9 @@ fn measured<Q>(
 }
 
 /// Refuses what is so far from the medians of the priors that it is in another unit.
-fn check_unit<Q: Quantity<N>, const N: usize>(plans: &[Measured<Q>], what: &str, unit: &str) -> Result<()> {
+fn check_unit<Q: PlanQuantity<N>, const N: usize>(plans: &[MeasuredQuantity<Q>], what: &str, unit: &str) -> Result<()> {
     let medians = Q::MEDIANS.map(f64::ln);
-    let times = |one: &Measured<Q>| one.value / one.plan.value(&medians);
+    let times = |one: &MeasuredQuantity<Q>| one.value / one.plan.value(&medians);
     match plans.iter().find(|one| !(1.0 / OTHER_UNIT..=OTHER_UNIT).contains(&times(one))) {
         None => Ok(()),
         Some(far) => {
@@ -302,11 +307,11 @@ impl LeftOutPlan {
     }
 }
 
-impl Fit {
-    fn new<Q: Quantity<N>, const N: usize>(plans: &[Measured<Q>], watch: &Watch<'_>) -> Result<Self> {
+impl QuantityFit {
+    fn new<Q: PlanQuantity<N>, const N: usize>(plans: &[MeasuredQuantity<Q>], watch: &FitProgress<'_>) -> Result<Self> {
         let left_out = plans.iter().map(|left_out| {
             // A plan that was measured twice, or a measurement that occurs twice, would leave nothing out.
-            let is_same = |other: &Measured<Q>| other.first == left_out.first || other.value == left_out.value;
+            let is_same = |other: &MeasuredQuantity<Q>| other.first == left_out.first || other.value == left_out.value;
             let others = plans.iter().filter(|other| !is_same(other));
             let logs = fit(&others.collect::<Vec<_>>())?;
             watch(1)?;
@@ -314,30 +319,34 @@ impl Fit {
             Ok(LeftOutPlan { name: left_out.name.clone(), measured: left_out.value, predicted })
         });
         let left_out = left_out.collect::<Result<_>>()?;
-        Ok(Fit { logs: fit(&plans.iter().collect::<Vec<_>>())?.to_vec(), left_out })
+        Ok(QuantityFit { logs: fit(&plans.iter().collect::<Vec<_>>())?.to_vec(), left_out })
     }
 
     /// Logarithms by which plans that were left out are off, by their size.
-    fn off(&self) -> Vec<f64> {
+    fn errors(&self) -> Vec<f64> {
         self.left_out.iter().map(|plan| (plan.predicted / plan.measured).ln().abs()).collect()
     }
 
-    fn estimate<Q: Quantity<N>, const N: usize>(&self, quantity: &Q, unlike: Unlike) -> Result<Estimate> {
+    fn estimate<Q: PlanQuantity<N>, const N: usize>(
+        &self,
+        quantity: &Q,
+        unlike: UnmeasuredPart,
+    ) -> Result<PlanEstimate> {
         let logs: &[f64; N] = self.logs.as_slice().try_into().map_err(|_| {
             Error::input(format!("the model has {} parameters", self.logs.len())).expected(format!("{N} parameters"))
         })?;
         let value = quantity.value(logs);
         let count = self.left_out.len() as f64;
-        let off = stats::percentile(&self.off(), (HELD * (count + 1.0) / count).min(100.0)) * (1.0 + FEW / count);
+        let off = stats::percentile(&self.errors(), (HELD * (count + 1.0) / count).min(100.0)) * (1.0 + FEW / count);
         let off = match unlike {
-            Unlike::Nothing => off,
-            Unlike::Something => UNLIKE * off,
-            Unlike::Divided => UNLIKE * (off + off_by_priors(quantity, logs)),
+            UnmeasuredPart::Nothing => off,
+            UnmeasuredPart::Something => UNLIKE * off,
+            UnmeasuredPart::Divided => UNLIKE * (off + off_by_priors(quantity, logs)),
         };
-        Ok(Estimate { value, interval: (value * (-off).exp(), value * off.exp()) })
+        Ok(PlanEstimate { value, interval: (value * (-off).exp(), value * off.exp()) })
     }
 
-    fn unusual<Q: Quantity<N>, const N: usize>(&self) -> impl Iterator<Item = String> {
+    fn unusual<Q: PlanQuantity<N>, const N: usize>(&self) -> impl Iterator<Item = String> {
         let parameters = self.logs.iter().zip(Q::MEDIANS).zip(Q::SPREADS).zip(Q::NAMES);
         let far = parameters.filter(|(((log, usual), spread), _)| (*log - usual.ln()).abs() > FAR * spread);
         far.map(|(((log, usual), _), name)| {
@@ -355,7 +364,7 @@ impl Fit {
 }
 
 /// The logarithm by which the priors of the parameters alone leave a quantity uncertain.
-fn off_by_priors<Q: Quantity<N>, const N: usize>(quantity: &Q, logs: &[f64; N]) -> f64 {
+fn off_by_priors<Q: PlanQuantity<N>, const N: usize>(quantity: &Q, logs: &[f64; N]) -> f64 {
     let value = quantity.value(logs);
     let of = |place: usize| {
         let mut moved = *logs;
@@ -366,7 +375,7 @@ fn off_by_priors<Q: Quantity<N>, const N: usize>(quantity: &Q, logs: &[f64; N]) 
 }
 
 /// The most probable parameters; plans that are far off count less.
-fn fit<Q: Quantity<N>, const N: usize>(plans: &[&Measured<Q>]) -> Result<[f64; N]> {
+fn fit<Q: PlanQuantity<N>, const N: usize>(plans: &[&MeasuredQuantity<Q>]) -> Result<[f64; N]> {
     let medians = Q::MEDIANS.map(f64::ln);
     minimize(medians, |logs| {
         let plans = plans.iter().map(|one| robust((one.plan.value(logs) / one.value).ln() / SCATTER));

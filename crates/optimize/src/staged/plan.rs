@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// What memory and messages need to know of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
+pub struct NetworkShape {
     /// Width of the residual stream.
     pub hidden: u64,
     /// Attention heads of a layer.
@@ -16,7 +16,7 @@ pub struct Shape {
     pub vocabulary: u64,
 }
 
-impl Shape {
+impl NetworkShape {
     /// Refuses a plan that divides heads otherwise than they can be.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ pub struct StagedPlan {
     /// What it is called in its file.
     pub name: String,
     /// Its stages.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<PipelineStage>,
     /// Samples of a micro-batch of one replica.
     pub micro_batch: u64,
     /// Samples of a step, over all replicas.
@@ -48,16 +48,16 @@ pub struct StagedPlan {
 
 /// A stage: the same layers in each replica.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Stage {
+pub struct PipelineStage {
     /// Its layers, by their number: 0 is the embedding, the last one the head.
     pub layers: Vec<u64>,
     /// Its replicas.
-    pub replicas: Vec<Replica>,
+    pub replicas: Vec<StageReplica>,
 }
 
 /// The GPUs of one replica of a stage.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Replica {
+pub struct StageReplica {
     /// The kind of its GPUs.
     pub gpu: String,
     /// Degree of tensor parallelism.
@@ -77,7 +77,7 @@ pub struct MeasuredStagedPlan {
 
 impl StagedPlan {
     /// All that distinguishes it from other plans; its name does not.
-    pub fn identity(&self) -> (&[Stage], u64, u64) {
+    pub fn identity(&self) -> (&[PipelineStage], u64, u64) {
         (&self.stages, self.micro_batch, self.global_batch)
     }
 

@@ -1,6 +1,6 @@
 //! Reads plans as Sailor writes them: a list of plans, or an object that holds one.
 
-use super::plan::{MeasuredStagedPlan, Replica, Stage, StagedPlan};
+use super::plan::{MeasuredStagedPlan, PipelineStage, StageReplica, StagedPlan};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use serde::Deserialize;
@@ -9,8 +9,8 @@ use std::path::Path;
 
 /// A plan as the file holds it; what else is there is ignored.
 #[derive(Deserialize)]
-struct Written {
-    pipeline_list: Vec<Pipeline>,
+struct PlanInFile {
+    pipeline_list: Vec<PlanPipeline>,
     mbs: u64,
     gbs: u64,
     /// Seconds of a step.
@@ -21,13 +21,13 @@ struct Written {
 }
 
 /// A replica: its nodes (kind of GPU, number, zone) and its degree of tensor parallelism.
-type Nodes = (Vec<(String, u64, String)>, u64);
+type ReplicaNodes = (Vec<(String, u64, String)>, u64);
 
 #[derive(Deserialize)]
-struct Pipeline {
+struct PlanPipeline {
     layers_per_stage: Vec<Vec<u64>>,
     /// By stage.
-    tmp_per_stage: Vec<Vec<Nodes>>,
+    tmp_per_stage: Vec<Vec<ReplicaNodes>>,
 }
 
 /// Reads plans.
@@ -44,7 +44,7 @@ fn parse(text: &str) -> Result<Vec<MeasuredStagedPlan>> {
         Error::input(format!("these are no plans: {cause}"))
             .expected("JSON with a list of plans, each with pipeline_list, mbs and gbs")
     };
-    let written: Vec<Written> = match serde_json::from_str(text).map_err(no_plans)? {
+    let written: Vec<PlanInFile> = match serde_json::from_str(text).map_err(no_plans)? {
         // One list, whatever it is called.
         Value::Object(fields) => {
             let list = fields.into_iter().map(|(_, value)| value).find(Value::is_array).unwrap_or(Value::Null);
@@ -58,7 +58,7 @@ fn parse(text: &str) -> Result<Vec<MeasuredStagedPlan>> {
     written.into_iter().enumerate().map(|(place, plan)| plan.check(place + 1)).collect()
 }
 
-impl Written {
+impl PlanInFile {
     fn check(self, number: usize) -> Result<MeasuredStagedPlan> {
         let name = self.file.clone().unwrap_or_else(|| format!("plan {number}"));
         self.checked(&name).map_err(|(problem, expected)| Error::input(format!("{name}: {problem}")).expected(expected))
@@ -68,7 +68,7 @@ impl Written {
     /// What contradicts itself, and what is expected instead.
     fn checked(self, name: &str) -> std::result::Result<MeasuredStagedPlan, (String, &'static str)> {
         let wrong = |problem: &str, expected| Err((problem.to_owned(), expected));
-        let [pipeline] = <[Pipeline; 1]>::try_from(self.pipeline_list)
+        let [pipeline] = <[PlanPipeline; 1]>::try_from(self.pipeline_list)
             .map_err(|all| (format!("it has {} pipelines", all.len()), "one pipeline"))?;
         if pipeline.layers_per_stage.len() != pipeline.tmp_per_stage.len() || pipeline.layers_per_stage.is_empty() {
             return wrong("its stages differ in number", "as many lists of layers as of replicas");
@@ -79,7 +79,8 @@ impl Written {
                 format!("a replica has another number of GPUs than its degree of tensor parallelism, {degree}");
             return Err((problem, "nodes with as many GPUs together as the degree"));
         }
-        let stages: Vec<Stage> = pipeline.layers_per_stage.into_iter().zip(pipeline.tmp_per_stage).map(stage).collect();
+        let stages: Vec<PipelineStage> =
+            pipeline.layers_per_stage.into_iter().zip(pipeline.tmp_per_stage).map(stage).collect();
         let plan = StagedPlan { name: name.to_owned(), stages, micro_batch: self.mbs, global_batch: self.gbs };
         let replicas = plan.replicas();
         if replicas == 0
@@ -119,10 +120,10 @@ fn has_each_layer_once(plan: &StagedPlan) -> bool {
     layers.into_iter().eq(0..=plan.last_layer())
 }
 
-fn stage((layers, replicas): (Vec<u64>, Vec<Nodes>)) -> Stage {
-    let replica = |(nodes, tensor_parallel): Nodes| Replica {
+fn stage((layers, replicas): (Vec<u64>, Vec<ReplicaNodes>)) -> PipelineStage {
+    let replica = |(nodes, tensor_parallel): ReplicaNodes| StageReplica {
         gpu: nodes.into_iter().next().map_or(String::new(), |(gpu, _, _)| gpu),
         tensor_parallel,
     };
-    Stage { layers, replicas: replicas.into_iter().map(replica).collect() }
+    PipelineStage { layers, replicas: replicas.into_iter().map(replica).collect() }
 }

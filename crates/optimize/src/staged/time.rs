@@ -1,6 +1,6 @@
 //! The time of a step: stages of a pipeline with their messages, gradients, update.
 
-use super::{Cluster, Quantity, Stage, StagedPlan};
+use super::{KnownCluster, PipelineStage, PlanQuantity, StagedPlan};
 use perf4sight_base::error::Result;
 
 /// Bytes of an activation in half precision.
@@ -9,36 +9,40 @@ const HALF: f64 = 2.0;
 const SINGLE: f64 = 4.0;
 
 /// What of a step does not depend on parameters, in seconds.
-pub(super) struct Step {
-    stages: Vec<SlotOfStage>,
+pub(super) struct StagedStep {
+    stages: Vec<StageSlot>,
     micro_batches: f64,
     update: f64,
     gradients: f64,
 }
 
 /// One micro-batch in one stage.
-struct SlotOfStage {
+struct StageSlot {
     layers: f64,
     count: f64,
     messages: f64,
 }
 
-impl Step {
+impl StagedStep {
     /// # Errors
     /// Layers, GPUs or links that the cluster does not know.
-    pub fn new(plan: &StagedPlan, cluster: &Cluster) -> Result<Self> {
-        let stages =
-            (0..plan.stages.len()).map(|at| SlotOfStage::new(plan, at, cluster)).collect::<Result<Vec<_>>>()?;
+    pub fn new(plan: &StagedPlan, cluster: &KnownCluster) -> Result<Self> {
+        let stages = (0..plan.stages.len()).map(|at| StageSlot::new(plan, at, cluster)).collect::<Result<Vec<_>>>()?;
         let mut update: f64 = 0.0;
         for stage in &plan.stages {
             update = update.max(slowest(stage, cluster, plan.micro_batch, |(_, update)| update)?);
         }
-        Ok(Step { stages, micro_batches: plan.micro_batches() as f64, update, gradients: gradients(plan, cluster)? })
+        Ok(StagedStep {
+            stages,
+            micro_batches: plan.micro_batches() as f64,
+            update,
+            gradients: gradients(plan, cluster)?,
+        })
     }
 }
 
-impl SlotOfStage {
-    fn new(plan: &StagedPlan, at: usize, cluster: &Cluster) -> Result<Self> {
+impl StageSlot {
+    fn new(plan: &StagedPlan, at: usize, cluster: &KnownCluster) -> Result<Self> {
         let stage = &plan.stages[at];
         let activations = HALF * (plan.micro_batch * cluster.shape.sequence * cluster.shape.hidden) as f64;
         let neighbours = [at.checked_sub(1), Some(at + 1)].into_iter().flatten();
@@ -48,12 +52,17 @@ impl SlotOfStage {
             messages += 2.0 * slowest_link([stage, neighbour], cluster, activations)?;
         }
         let layers = slowest(stage, cluster, plan.micro_batch, |(time, _)| time)?;
-        Ok(SlotOfStage { layers, count: stage.layers.len() as f64, messages })
+        Ok(StageSlot { layers, count: stage.layers.len() as f64, messages })
     }
 }
 
 /// The largest sum over its layers among the replicas of a stage.
-fn slowest(stage: &Stage, cluster: &Cluster, micro_batch: u64, part: fn((f64, f64)) -> f64) -> Result<f64> {
+fn slowest(
+    stage: &PipelineStage,
+    cluster: &KnownCluster,
+    micro_batch: u64,
+    part: fn((f64, f64)) -> f64,
+) -> Result<f64> {
     let mut slowest: f64 = 0.0;
     let mut replicas: Vec<_> = stage.replicas.iter().map(|one| (one.gpu.as_str(), one.tensor_parallel)).collect();
     replicas.sort_unstable();
@@ -65,13 +74,13 @@ fn slowest(stage: &Stage, cluster: &Cluster, micro_batch: u64, part: fn((f64, f6
     Ok(slowest)
 }
 
-fn slowest_link(stages: [&Stage; 2], cluster: &Cluster, bytes: f64) -> Result<f64> {
+fn slowest_link(stages: [&PipelineStage; 2], cluster: &KnownCluster, bytes: f64) -> Result<f64> {
     let gpus = stages.into_iter().flat_map(|stage| &stage.replicas).map(|replica| &replica.gpu);
     gpus.map(|gpu| cluster.links.seconds(gpu, bytes)).try_fold(0.0, |slowest: f64, one| Ok(slowest.max(one?)))
 }
 
 /// The ring all-reduce of the gradients of a stage, on the slowest link.
-fn gradients(plan: &StagedPlan, cluster: &Cluster) -> Result<f64> {
+fn gradients(plan: &StagedPlan, cluster: &KnownCluster) -> Result<f64> {
     let replicas = plan.replicas() as f64;
     if replicas < 2.0 {
         return Ok(0.0);
@@ -88,7 +97,7 @@ fn gradients(plan: &StagedPlan, cluster: &Cluster) -> Result<f64> {
 }
 
 /// Factors of layers, milliseconds of the host a layer, factors of messages and gradients, milliseconds of a step.
-impl Quantity<5> for Step {
+impl PlanQuantity<5> for StagedStep {
     const NAMES: [&'static str; 5] = [
         "of the times of layers that are given",
         "ms of the host a layer",

@@ -14,15 +14,15 @@ const SCATTER: f64 = 0.05;
 const WIDE: f64 = 5.0;
 
 /// Seconds of a layer: forward, backward, update of its weights.
-type Times = [f64; 3];
+type LayerSeconds = [f64; 3];
 
 /// By micro-batch, tensor degree and layer, as Sailor writes them.
-type Table = BTreeMap<u64, BTreeMap<u64, BTreeMap<u64, Times>>>;
+type LayerTable = BTreeMap<u64, BTreeMap<u64, BTreeMap<u64, LayerSeconds>>>;
 
 /// Times of a network's layers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LayerTimes {
-    tables: BTreeMap<String, Table>,
+    tables: BTreeMap<String, LayerTable>,
 }
 
 impl LayerTimes {
@@ -38,7 +38,7 @@ impl LayerTimes {
                 .expected("by micro-batch, tensor degree and layer: [forward, backward, update] in seconds")
         };
         let text = input_file::text(file, "read the times of layers")?;
-        let table: Table =
+        let table: LayerTable =
             serde_json::from_str(&text).map_err(|cause| wrong(format!("these are no times of layers: {cause}")))?;
         let times = || table.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
         if times().flatten().any(|time| !(time.is_finite() && *time >= 0.0))
@@ -72,7 +72,7 @@ impl LayerTimes {
         })?;
         let timed =
             table.iter().filter_map(|(batch, degrees)| Some((*batch as f64, degrees.get(&tensor)?.get(&layer)?)));
-        let timed: Vec<(f64, &Times)> = timed.collect();
+        let timed: Vec<(f64, &LayerSeconds)> = timed.collect();
         if timed.is_empty() {
             return Err(Error::input(format!("layer {layer} was not timed on {gpu} with tensor degree {tensor}"))
                 .expected("times of each layer, for each tensor degree that a plan has"));

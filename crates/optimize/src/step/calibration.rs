@@ -4,9 +4,9 @@
 //! (Rasmussen and Williams 2006, section 5.4.2).
 
 use super::deviations::{is_of_size, size};
-use super::factor::Factor;
-use super::posterior::Marginal;
-use crate::plan::{MeasuredPlan, Plan};
+use super::factor::CovarianceFactor;
+use super::posterior::MarginalModel;
+use crate::plan::{MeasuredPlan, TransformerPlan};
 use ndarray::{Array1, Array2, Axis};
 use perf4sight_base::error::Result;
 use perf4sight_base::stats;
@@ -34,7 +34,7 @@ pub(super) const EACH_COMBINATION: &str = "each combination of degree and sizes"
 
 /// By how many of the model's standard deviations measurements are off at most, [`HELD`] percent of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Calibration {
+pub(super) struct IntervalCalibration {
     /// Plans whose layers were measured in other plans.
     known: f64,
     /// Plans with layers of a size that was never measured.
@@ -45,7 +45,7 @@ pub(super) struct Calibration {
 
 /// How far predictions were off for plans that were left out of the fit together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LeftOut {
+pub struct LeftOutPlans {
     /// What they have in common: the name of a number, in words, or nothing.
     pub what: String,
     /// Its value; none where plans were left out one by one.
@@ -61,9 +61,9 @@ pub struct LeftOut {
 }
 
 /// What leaving plans out says.
-pub(super) struct Leaving {
-    pub calibration: Calibration,
-    pub left_out: Vec<LeftOut>,
+pub(super) struct LeaveOutResults {
+    pub calibration: IntervalCalibration,
+    pub left_out: Vec<LeftOutPlans>,
     /// For each plan the predicted milliseconds, left out of the fit with those that differ from it in the global batch alone.
     pub predicted_ms: Vec<f64>,
     /// By how many of the model's standard deviations each of these is off.
@@ -71,13 +71,13 @@ pub(super) struct Leaving {
 }
 
 /// Predictions for rows that were left out together: logarithms that are off, and those by the model's standard deviation.
-struct Off {
+struct LeftOutErrors {
     logarithms: Vec<f64>,
     deviations: Vec<f64>,
 }
 
 /// The model, and its linearised predictions for what is left out.
-struct Linear {
+struct LinearModel {
     inverse: Array2<f64>,
     solved: Array1<f64>,
 }
@@ -85,21 +85,21 @@ struct Linear {
 /// Leaves out each row, with those that only repeat its step for more or fewer samples, all rows of each size, and all rows of each value of each number of the plans.
 ///
 /// # Errors
-/// See [`Factor::new`].
-pub(super) fn calibrate(marginal: &Marginal, rows: &[MeasuredPlan]) -> Result<Leaving> {
+/// See [`CovarianceFactor::new`].
+pub(super) fn calibrate(marginal: &MarginalModel, rows: &[MeasuredPlan]) -> Result<LeaveOutResults> {
     let inverse = marginal.factor.inverse();
-    let linear = Linear { solved: inverse.dot(&marginal.beyond), inverse };
-    let plans: Vec<Plan> = rows.iter().map(|row| row.plan).collect();
-    let each = linear.each(groups(&plans, but_samples).into_values())?;
+    let linear = LinearModel { solved: inverse.dot(&marginal.beyond), inverse };
+    let plans: Vec<TransformerPlan> = rows.iter().map(|row| row.plan).collect();
+    let each = linear.without_group(groups(&plans, but_samples).into_values())?;
     let sizes = groups(&plans, size);
     let alone: BTreeSet<usize> = sizes.values().filter(|rows| rows.len() == 1).flatten().copied().collect();
     let known: Vec<f64> = (0..rows.len()).filter(|row| !alone.contains(row)).map(|row| each.deviations[row]).collect();
     let known = if known.len() < LEAST_KNOWN { &each.deviations } else { &known };
     // What rows that chose the noise are off by is no reason to believe less than the noise.
     let known = quantile(known, known.len()).map(|known| known.max(NORMAL));
-    let offs = linear.apart(sizes.into_values().map(|rows| (rows, 1.0)))?;
-    let of_size = pooled(&offs).unwrap_or(NORMAL);
-    let together = Off::all(offs.into_iter().flatten());
+    let offs = linear.extrapolated(sizes.into_values().map(|rows| (rows, 1.0)))?;
+    let of_size = pooled_error(&offs).unwrap_or(NORMAL);
+    let together = LeftOutErrors::all(offs.into_iter().flatten());
     let mut left_out = vec![each.left_out("each plan", None)];
     left_out.extend((!together.logarithms.is_empty()).then(|| together.left_out(EACH_COMBINATION, None)));
     let mut numbers = BTreeMap::new();
@@ -107,7 +107,7 @@ pub(super) fn calibrate(marginal: &Marginal, rows: &[MeasuredPlan]) -> Result<Le
         let values = groups(&plans, |plan| plan.numbers()[column].1);
         let all: Vec<u64> = values.keys().copied().collect();
         let distant = values.clone().into_iter().map(|(value, rows)| (rows, doublings(value, &all)));
-        let offs = linear.apart(distant)?;
+        let offs = linear.extrapolated(distant)?;
         let independent =
             |rows: &Vec<usize>| rows.iter().map(|row| but_samples(&plans[*row])).collect::<BTreeSet<_>>().len();
         let Some(held) = worst_value(&offs, &values.values().map(independent).collect::<Vec<_>>()) else { continue };
@@ -115,12 +115,12 @@ pub(super) fn calibrate(marginal: &Marginal, rows: &[MeasuredPlan]) -> Result<Le
         let words = name.replace('_', " ");
         left_out.extend(values.keys().zip(offs).filter_map(|(value, off)| Some(off?.left_out(&words, Some(*value)))));
     }
-    let calibration = Calibration { known: known.unwrap_or(of_size), size: of_size, numbers };
+    let calibration = IntervalCalibration { known: known.unwrap_or(of_size), size: of_size, numbers };
     let predicted_ms = rows.iter().zip(&each.logarithms).map(|(row, off)| row.step_ms * (-off).exp()).collect();
-    Ok(Leaving { calibration, left_out, predicted_ms, deviations: each.deviations })
+    Ok(LeaveOutResults { calibration, left_out, predicted_ms, deviations: each.deviations })
 }
 
-impl Calibration {
+impl IntervalCalibration {
     /// The standard deviations that a plan's interval reaches: by whether layers of its size were measured, and by its values that
     /// were not, with how many doublings each is away from those that were. Errors add up over doublings and numbers as the steps
     /// of a random walk do. What layers of a size never measured take is far less certain than how they are arranged, which then
@@ -148,11 +148,11 @@ pub(super) fn doublings(value: u64, measured: &[u64]) -> f64 {
     if nearest.is_finite() { nearest.max(1.0) } else { 1.0 }
 }
 
-impl Linear {
+impl LinearModel {
     /// Each row left out with those of its group.
-    fn each(&self, groups: impl Iterator<Item = Vec<usize>>) -> Result<Off> {
+    fn without_group(&self, groups: impl Iterator<Item = Vec<usize>>) -> Result<LeftOutErrors> {
         let count = self.solved.len();
-        let mut each = Off { logarithms: vec![0.0; count], deviations: vec![0.0; count] };
+        let mut each = LeftOutErrors { logarithms: vec![0.0; count], deviations: vec![0.0; count] };
         for group in groups {
             let off = self.group(&group)?;
             for ((row, logarithm), deviation) in group.into_iter().zip(off.logarithms).zip(off.deviations) {
@@ -163,14 +163,17 @@ impl Linear {
     }
 
     /// The rows of a group left out together.
-    fn group(&self, group: &[usize]) -> Result<Off> {
-        let block = Factor::new(self.inverse.select(Axis(0), group).select(Axis(1), group))?;
-        Ok(Off::new(&block.solve_vector(self.solved.select(Axis(0), group)), &block.inverse().diag().to_owned()))
+    fn group(&self, group: &[usize]) -> Result<LeftOutErrors> {
+        let block = CovarianceFactor::new(self.inverse.select(Axis(0), group).select(Axis(1), group))?;
+        Ok(LeftOutErrors::new(
+            &block.solve_vector(self.solved.select(Axis(0), group)),
+            &block.inverse().diag().to_owned(),
+        ))
     }
 
     /// Leaves out each group of rows that is this many doublings from the others, with what it is off over a doubling; none for a
     /// group without which too few rows are left.
-    fn apart(&self, groups: impl Iterator<Item = (Vec<usize>, f64)>) -> Result<Vec<Option<Off>>> {
+    fn extrapolated(&self, groups: impl Iterator<Item = (Vec<usize>, f64)>) -> Result<Vec<Option<LeftOutErrors>>> {
         let apart = groups.map(|(group, doublings)| {
             if group.len() + LEAST_OUTSIDE > self.solved.len() {
                 return Ok(None);
@@ -183,26 +186,26 @@ impl Linear {
     }
 }
 
-impl Off {
+impl LeftOutErrors {
     fn new(off: &Array1<f64>, variances: &Array1<f64>) -> Self {
-        Off {
+        LeftOutErrors {
             logarithms: off.to_vec(),
             deviations: off.iter().zip(variances).map(|(off, variance)| (off / variance.sqrt()).abs()).collect(),
         }
     }
 
-    fn all(offs: impl Iterator<Item = Off>) -> Self {
-        offs.fold(Off { logarithms: Vec::new(), deviations: Vec::new() }, |mut all, off| {
+    fn all(offs: impl Iterator<Item = LeftOutErrors>) -> Self {
+        offs.fold(LeftOutErrors { logarithms: Vec::new(), deviations: Vec::new() }, |mut all, off| {
             all.logarithms.extend(off.logarithms);
             all.deviations.extend(off.deviations);
             all
         })
     }
 
-    fn left_out(&self, what: &str, value: Option<u64>) -> LeftOut {
+    fn left_out(&self, what: &str, value: Option<u64>) -> LeftOutPlans {
         // A logarithm that measurements lie above predictions is a prediction that is too low.
         let percents: Vec<f64> = self.logarithms.iter().map(|off| 100.0 * (-off).exp_m1().abs()).collect();
-        LeftOut {
+        LeftOutPlans {
             what: what.to_owned(),
             value,
             plans: percents.len() as u64,
@@ -231,14 +234,14 @@ fn of_few(rows: usize) -> f64 {
 }
 
 /// What holds another size. Rows of a group are off together: groups are independent, they are not.
-fn pooled(groups: &[Option<Off>]) -> Option<f64> {
+fn pooled_error(groups: &[Option<LeftOutErrors>]) -> Option<f64> {
     let groups: Vec<&[f64]> = groups.iter().flatten().map(|off| off.deviations.as_slice()).collect();
     quantile(&groups.concat(), groups.len())
 }
 
 /// What holds the rows of another value of a number: of each value that was left out, with so many independent rows, what holds its
 /// rows; of values, of which there are few, the worst. A value's single worst row says little of the rows of others.
-fn worst_value(groups: &[Option<Off>], independent: &[usize]) -> Option<f64> {
+fn worst_value(groups: &[Option<LeftOutErrors>], independent: &[usize]) -> Option<f64> {
     let left_out = groups.iter().zip(independent).filter_map(|(off, count)| Some((off.as_ref()?, count)));
     let each: Vec<f64> = left_out.map(|(off, count)| stats::percentile(&off.deviations, share(*count))).collect();
     let rows = groups.iter().flatten().map(|off| off.deviations.len()).sum();
@@ -246,12 +249,12 @@ fn worst_value(groups: &[Option<Off>], independent: &[usize]) -> Option<f64> {
 }
 
 /// All of a plan but how many samples its step has.
-pub(super) fn but_samples(plan: &Plan) -> impl Ord + use<> {
-    Plan { global_batch: 0, ..*plan }.numbers()
+pub(super) fn but_samples(plan: &TransformerPlan) -> impl Ord + use<> {
+    TransformerPlan { global_batch: 0, ..*plan }.numbers()
 }
 
 /// The rows of each value of a key.
-fn groups<Key: Ord>(plans: &[Plan], key: impl Fn(&Plan) -> Key) -> BTreeMap<Key, Vec<usize>> {
+fn groups<Key: Ord>(plans: &[TransformerPlan], key: impl Fn(&TransformerPlan) -> Key) -> BTreeMap<Key, Vec<usize>> {
     let mut groups: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
     for (row, plan) in plans.iter().enumerate() {
         groups.entry(key(plan)).or_default().push(row);
@@ -260,6 +263,6 @@ fn groups<Key: Ord>(plans: &[Plan], key: impl Fn(&Plan) -> Key) -> BTreeMap<Key,
 }
 
 /// The numbers of plans by their place.
-fn names(plans: &[Plan]) -> impl Iterator<Item = (usize, &'static str)> {
-    plans.first().map(Plan::numbers).into_iter().flatten().map(|(name, _)| name).enumerate()
+fn names(plans: &[TransformerPlan]) -> impl Iterator<Item = (usize, &'static str)> {
+    plans.first().map(TransformerPlan::numbers).into_iter().flatten().map(|(name, _)| name).enumerate()
 }

@@ -10,15 +10,15 @@ const SQUARE: &str = "a factor is square, and as large as what it solves";
 
 /// The lower factor L of a covariance `L Lᵀ`.
 #[derive(Debug, Clone)]
-pub(super) struct Factor(Array2<f64>);
+pub(super) struct CovarianceFactor(Array2<f64>);
 
-impl Factor {
+impl CovarianceFactor {
     /// Factors a covariance.
     ///
     /// # Errors
     /// One that is not positive definite, as of times that are no numbers.
     pub fn new(covariance: Array2<f64>) -> Result<Self> {
-        covariance.cholesky_into().map(Factor).map_err(|cause| {
+        covariance.cholesky_into().map(CovarianceFactor).map_err(|cause| {
             Error::input(format!("the plans give no covariance to fit with: {cause}"))
                 .expected("plans of finite sizes and times")
         })

@@ -1,12 +1,12 @@
 //! The most probable parameters: Levenberg-Marquardt on times whitened by their covariance, with the priors.
 
-use super::deviations::{Influence, Scales, covariance};
-use super::factor::Factor;
-use super::parameters::{COUNT, Logs, medians, spreads};
-use super::parts::Prepared;
+use super::deviations::{DeviationScales, PlanInfluence, covariance};
+use super::factor::CovarianceFactor;
+use super::parameters::{COUNT, LogParameters, medians, spreads};
+use super::parts::PreparedPlan;
 use ndarray::{Array1, Array2, Axis};
 use perf4sight_base::error::Result;
-use perf4sight_operations::Watch;
+use perf4sight_operations::FitProgress;
 use perf4sight_operations::minimize::minimize;
 
 /// Deviations enter by shares of the step, which parameters change: they settle within this many rounds.
@@ -16,8 +16,8 @@ const DIFFERENCE: f64 = 1e-6;
 
 /// Rows to fit: plans and the logarithms of their times.
 #[derive(Debug, Clone)]
-pub(super) struct Rows {
-    pub prepared: Vec<Prepared>,
+pub(super) struct FitRows {
+    pub prepared: Vec<PreparedPlan>,
     pub times: Array1<f64>,
     pub has_table: bool,
 }
@@ -25,43 +25,43 @@ pub(super) struct Rows {
 /// The most probable parameters of rows; each round is reported.
 ///
 /// # Errors
-/// See [`Factor::new`]; an error of the watch.
-pub(super) fn parameters(rows: &Rows, scales: &Scales, watch: &Watch<'_>) -> Result<Logs> {
+/// See [`CovarianceFactor::new`]; an error of the watch.
+pub(super) fn parameters(rows: &FitRows, scales: &DeviationScales, watch: &FitProgress<'_>) -> Result<LogParameters> {
     let mut logs = medians();
     for _ in 0..ROUNDS {
-        let factor = Factor::new(covariance(&rows.influences(&logs), scales))?;
+        let factor = CovarianceFactor::new(covariance(&rows.influences(&logs), scales))?;
         logs = minimize(logs, |logs| rows.distances(&factor, logs))?;
         watch(1)?;
     }
     Ok(logs)
 }
 
-impl Rows {
-    pub fn influences(&self, logs: &Logs) -> Vec<Influence> {
-        self.prepared.iter().map(|prepared| Influence::new(prepared, logs)).collect()
+impl FitRows {
+    pub fn influences(&self, logs: &LogParameters) -> Vec<PlanInfluence> {
+        self.prepared.iter().map(|prepared| PlanInfluence::new(prepared, logs)).collect()
     }
 
     /// Logarithms of measured over physical times.
-    pub fn residuals(&self, logs: &Logs) -> Array1<f64> {
+    pub fn residuals(&self, logs: &LogParameters) -> Array1<f64> {
         &self.times - &Array1::from_iter(self.prepared.iter().map(|prepared| prepared.parts(logs).total().ln()))
     }
 
     /// Derivatives of the logarithms of times by those of parameters: a row a plan.
-    pub fn jacobian(&self, logs: &Logs) -> Array2<f64> {
+    pub fn jacobian(&self, logs: &LogParameters) -> Array2<f64> {
         let rows = self.prepared.iter().flat_map(|prepared| gradient(prepared, logs));
         Array2::from_shape_vec((self.prepared.len(), COUNT), rows.collect()).expect("each plan gives COUNT derivatives")
     }
 
     /// Whitened residuals and distances from the priors' medians: the posterior density falls with their squares.
-    fn distances(&self, factor: &Factor, logs: &Logs) -> Array1<f64> {
+    fn distances(&self, factor: &CovarianceFactor, logs: &LogParameters) -> Array1<f64> {
         let (medians, spreads) = (medians(), spreads(self.has_table));
         let priors = (0..COUNT).map(|place| (logs[place] - medians[place]) / spreads[place]);
         factor.whiten_vector(self.residuals(logs)).into_iter().chain(priors).collect()
     }
 
     /// The rows at these places.
-    pub fn select(&self, places: &[usize]) -> Rows {
-        Rows {
+    pub fn select(&self, places: &[usize]) -> FitRows {
+        FitRows {
             prepared: places.iter().map(|place| self.prepared[*place]).collect(),
             times: self.times.select(Axis(0), places),
             has_table: self.has_table,
@@ -70,7 +70,7 @@ impl Rows {
 }
 
 /// Derivatives of the logarithm of a plan's time by those of the parameters.
-pub(super) fn gradient(prepared: &Prepared, logs: &Logs) -> Logs {
+pub(super) fn gradient(prepared: &PreparedPlan, logs: &LogParameters) -> LogParameters {
     let at = prepared.parts(logs).total().ln();
     std::array::from_fn(|place| {
         let mut moved = *logs;

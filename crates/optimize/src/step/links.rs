@@ -1,7 +1,7 @@
 //! How much longer all-reduces may take over links of which nothing was measured: the slowest usual ones.
 
-use crate::all_reduce::AllReduce;
-use crate::plan::{MeasuredPlan, Plan};
+use crate::all_reduce::AllReduceTimes;
+use crate::plan::{MeasuredPlan, TransformerPlan};
 
 /// GPUs of a usual server.
 const SERVER: u64 = 8;
@@ -12,10 +12,10 @@ const ETHERNET: f64 = 80.0;
 
 /// By how many times all-reduces may be slower than assumed: those of tensor parallelism, and those of gradients. 1 where their links were measured,
 /// by a table or by plans.
-pub(super) fn slowest(plan: &Plan, rows: &[MeasuredPlan], all_reduce: &AllReduce) -> [f64; 2] {
-    let most = |number: fn(&Plan) -> u64| rows.iter().map(|row| number(&row.plan)).max().unwrap_or_default();
+pub(super) fn slowest(plan: &TransformerPlan, rows: &[MeasuredPlan], all_reduce: &AllReduceTimes) -> [f64; 2] {
+    let most = |number: fn(&TransformerPlan) -> u64| rows.iter().map(|row| number(&row.plan)).max().unwrap_or_default();
     let measured = most(|plan| plan.gpus).max(all_reduce.most_ranks().unwrap_or_default()).max(SERVER);
-    let in_server = |degree: fn(&Plan) -> u64| {
+    let in_server = |degree: fn(&TransformerPlan) -> u64| {
         if degree(plan) > 1 && most(degree) < 2 && all_reduce.is_assumed() { PCIE } else { 1.0 }
     };
     let [tensor, data] = [in_server(|plan| plan.tensor_parallel), in_server(|plan| plan.data_parallel)];

@@ -12,19 +12,19 @@ mod parameters;
 mod parts;
 mod posterior;
 
-use crate::all_reduce::AllReduce;
-use crate::plan::{MeasuredPlan, Plan};
-pub use calibration::LeftOut;
-use calibration::{Calibration, EACH_COMBINATION, Leaving, but_samples, calibrate, doublings};
-use deviations::{Scales, is_of_size, size};
-use fit::Rows;
+use crate::all_reduce::AllReduceTimes;
+use crate::plan::{MeasuredPlan, TransformerPlan};
+pub use calibration::LeftOutPlans;
+use calibration::{EACH_COMBINATION, IntervalCalibration, LeaveOutResults, but_samples, calibrate, doublings};
+use deviations::{DeviationScales, is_of_size, size};
+use fit::FitRows;
 use ndarray::Array1;
-use parameters::{Logs, PRIORS, medians};
-use parts::Prepared;
+use parameters::{LogParameters, PRIORS, medians};
+use parts::PreparedPlan;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
-use perf4sight_operations::Watch;
-use posterior::{Marginal, Posterior};
+use perf4sight_base::units::count_text;
+use perf4sight_operations::FitProgress;
+use posterior::{MarginalModel, StepPosterior};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -38,22 +38,22 @@ const CHOOSING_ROWS: usize = 200;
 /// A model of steps, fitted on measured plans.
 #[derive(Debug, Clone)]
 pub struct StepModel {
-    fitted: Fitted,
-    posterior: Posterior,
+    fitted: FittedStep,
+    posterior: StepPosterior,
 }
 
 /// What a model's file holds: the rest follows from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Fitted {
+pub struct FittedStep {
     /// Times of all-reduces.
-    all_reduce: AllReduce,
+    all_reduce: AllReduceTimes,
     /// The rows of the fit.
     rows: Vec<MeasuredPlan>,
     /// Logarithms of the parameters.
-    logs: Logs,
-    scales: Scales,
-    calibration: Calibration,
-    left_out: Vec<LeftOut>,
+    logs: LogParameters,
+    scales: DeviationScales,
+    calibration: IntervalCalibration,
+    left_out: Vec<LeftOutPlans>,
     /// For each row the predicted milliseconds, left out of the fit.
     predicted_ms: Vec<f64>,
     /// By how many of the model's standard deviations each of these is off.
@@ -93,7 +93,7 @@ impl StepModel {
     ///
     /// # Errors
     /// Fewer rows than [`LEAST_ROWS`] or more than [`MOST_ROWS`]; times that are no positive numbers.
-    pub fn fit(rows: Vec<MeasuredPlan>, all_reduce: AllReduce) -> Result<Self> {
+    pub fn fit(rows: Vec<MeasuredPlan>, all_reduce: AllReduceTimes) -> Result<Self> {
         StepModel::fit_watched(rows, all_reduce, &|_| Ok(()))
     }
 
@@ -101,27 +101,27 @@ impl StepModel {
     ///
     /// # Errors
     /// See [`StepModel::fit`]; an error of the watch, which ends the fit.
-    pub fn fit_watched(rows: Vec<MeasuredPlan>, all_reduce: AllReduce, watch: &Watch<'_>) -> Result<Self> {
+    pub fn fit_watched(rows: Vec<MeasuredPlan>, all_reduce: AllReduceTimes, watch: &FitProgress<'_>) -> Result<Self> {
         check(&rows)?;
         let prepared = prepare(&rows, &all_reduce);
-        let first = fit::parameters(&prepared, &Scales::USUAL, watch)?;
+        let first = fit::parameters(&prepared, &DeviationScales::USUAL, watch)?;
         let scales = choose_scales(&prepared, &first)?;
         watch(1)?;
         let logs = fit::parameters(&prepared, &scales, watch)?;
-        let marginal = Marginal::new(&prepared, &logs, &medians(), &scales)?;
-        let Leaving { calibration, left_out, predicted_ms, deviations } = calibrate(&marginal, &rows)?;
+        let marginal = MarginalModel::new(&prepared, &logs, &medians(), &scales)?;
+        let LeaveOutResults { calibration, left_out, predicted_ms, deviations } = calibrate(&marginal, &rows)?;
         watch(1)?;
-        let posterior = Posterior::new(&prepared, logs, scales)?;
+        let posterior = StepPosterior::new(&prepared, logs, scales)?;
         watch(1)?;
-        let fitted = Fitted { all_reduce, rows, logs, scales, calibration, left_out, predicted_ms, deviations };
+        let fitted = FittedStep { all_reduce, rows, logs, scales, calibration, left_out, predicted_ms, deviations };
         Ok(StepModel { fitted, posterior })
     }
 
     /// The time of a plan's step.
-    pub fn predict(&self, plan: &Plan) -> PredictedStep {
-        let prepared = Prepared::new(*plan, &self.fitted.all_reduce);
+    pub fn predict(&self, plan: &TransformerPlan) -> PredictedStep {
+        let prepared = PreparedPlan::new(*plan, &self.fitted.all_reduce);
         let expected = self.posterior.predict(&prepared);
-        let unmeasured = self.unmeasured(plan);
+        let unmeasured = self.unmeasured_numbers(plan);
         let is_known_size = self.fitted.rows.iter().any(|row| size(&row.plan) == size(plan));
         let deviations = self.fitted.calibration.deviations(is_known_size, &self.distances(&unmeasured));
         let off = deviations * expected.variance.sqrt();
@@ -135,7 +135,7 @@ impl StepModel {
     }
 
     /// What is stored.
-    pub fn fitted(&self) -> &Fitted {
+    pub fn stored(&self) -> &FittedStep {
         &self.fitted
     }
 
@@ -166,12 +166,12 @@ impl StepModel {
     }
 
     /// Whether a plan is one of the fit, so that what is predicted for it says little of others.
-    pub fn is_fitted(&self, plan: &Plan) -> bool {
+    pub fn is_fitted(&self, plan: &TransformerPlan) -> bool {
         self.fitted.rows.iter().any(|row| row.plan == *plan)
     }
 
     /// Errors of plans that were left out of the fit: each by itself first, then all of a value of each number.
-    pub fn left_out(&self) -> &[LeftOut] {
+    pub fn left_out(&self) -> &[LeftOutPlans] {
         &self.fitted.left_out
     }
 
@@ -203,7 +203,7 @@ impl StepModel {
     }
 
     /// The numbers of a plan's layers in which measured plans differ.
-    fn numbers_of_size(&self, plan: &Plan) -> Vec<(&'static str, u64)> {
+    fn numbers_of_size(&self, plan: &TransformerPlan) -> Vec<(&'static str, u64)> {
         let differs =
             |column: usize, value: u64| self.fitted.rows.iter().any(|row| row.plan.numbers()[column].1 != value);
         let numbers = plan.numbers().into_iter().enumerate();
@@ -211,7 +211,7 @@ impl StepModel {
         own.map(|(_, number)| number).collect()
     }
 
-    fn unmeasured(&self, plan: &Plan) -> Vec<(&'static str, u64)> {
+    fn unmeasured_numbers(&self, plan: &TransformerPlan) -> Vec<(&'static str, u64)> {
         let measured =
             |column: usize, value: u64| self.fitted.rows.iter().any(|row| row.plan.numbers()[column].1 == value);
         let numbers = plan.numbers().into_iter().enumerate();
@@ -220,26 +220,28 @@ impl StepModel {
     }
 }
 
-impl TryFrom<Fitted> for StepModel {
+impl TryFrom<FittedStep> for StepModel {
     type Error = Error;
 
     /// Prepares a stored model for predictions.
-    fn try_from(fitted: Fitted) -> Result<Self> {
+    fn try_from(fitted: FittedStep) -> Result<Self> {
         check(&fitted.rows)?;
-        let posterior = Posterior::new(&prepare(&fitted.rows, &fitted.all_reduce), fitted.logs, fitted.scales)?;
+        let posterior = StepPosterior::new(&prepare(&fitted.rows, &fitted.all_reduce), fitted.logs, fitted.scales)?;
         Ok(StepModel { fitted, posterior })
     }
 }
 
 /// Milliseconds that the medians of the priors give a plan: on A100, before anything is measured.
-pub(crate) fn expected_ms(plan: &Plan) -> f64 {
-    Prepared::new(*plan, &AllReduce::default()).parts(&medians()).total()
+pub(crate) fn expected_ms(plan: &TransformerPlan) -> f64 {
+    PreparedPlan::new(*plan, &AllReduceTimes::default()).parts(&medians()).total()
 }
 
 fn check(rows: &[MeasuredPlan]) -> Result<()> {
     let expected = format!("{LEAST_ROWS} to {MOST_ROWS} measured plans");
     if !(LEAST_ROWS..=MOST_ROWS).contains(&rows.len()) {
-        return Err(Error::input(format!("{} to fit", counted(rows.len() as u64, "measured plan"))).expected(expected));
+        return Err(
+            Error::input(format!("{} to fit", count_text(rows.len() as u64, "measured plan"))).expected(expected)
+        );
     }
     rows.iter().try_for_each(|row| {
         row.plan.check()?;
@@ -250,20 +252,20 @@ fn check(rows: &[MeasuredPlan]) -> Result<()> {
     })
 }
 
-fn prepare(rows: &[MeasuredPlan], all_reduce: &AllReduce) -> Rows {
-    Rows {
-        prepared: rows.iter().map(|row| Prepared::new(row.plan, all_reduce)).collect(),
+fn prepare(rows: &[MeasuredPlan], all_reduce: &AllReduceTimes) -> FitRows {
+    FitRows {
+        prepared: rows.iter().map(|row| PreparedPlan::new(row.plan, all_reduce)).collect(),
         times: Array1::from_iter(rows.iter().map(|row| row.step_ms.ln())),
         has_table: !all_reduce.is_assumed(),
     }
 }
 
 /// The scales that the rows leave.
-fn choose_scales(rows: &Rows, logs: &Logs) -> Result<Scales> {
+fn choose_scales(rows: &FitRows, logs: &LogParameters) -> Result<DeviationScales> {
     let stride = rows.prepared.len().div_ceil(CHOOSING_ROWS);
     let chosen: Vec<usize> = (0..rows.prepared.len()).step_by(stride).collect();
     let some = rows.select(&chosen);
-    let all =
-        Scales::all().map(|scales| Ok((Marginal::new(&some, logs, &medians(), &scales)?.improbability(), scales)));
-    Ok(Scales::left(&all.collect::<Result<Vec<_>>>()?))
+    let all = DeviationScales::all()
+        .map(|scales| Ok((MarginalModel::new(&some, logs, &medians(), &scales)?.improbability(), scales)));
+    Ok(DeviationScales::posterior_scales(&all.collect::<Result<Vec<_>>>()?))
 }

@@ -4,7 +4,7 @@
 pub(super) const SPREAD_WITHOUT_TABLE: f64 = 1.0;
 
 /// What is believed of a parameter: its logarithm is normal around that of `median`.
-pub(super) struct Prior {
+pub(super) struct StepPrior {
     /// Its name, with its unit.
     pub name: &'static str,
     pub median: f64,
@@ -24,11 +24,11 @@ macro_rules! parameters {
         /// Number of parameters.
         pub(super) const COUNT: usize = [$($name),+].len();
 
-        pub(super) const PRIORS: [Prior; COUNT] =
-            [$(Prior { name: $name, median: $median, spread: $spread }),+];
+        pub(super) const PRIORS: [StepPrior; COUNT] =
+            [$(StepPrior { name: $name, median: $median, spread: $spread }),+];
 
-        impl From<&Logs> for Parameters {
-            fn from(logs: &Logs) -> Self {
+        impl From<&LogParameters> for Parameters {
+            fn from(logs: &LogParameters) -> Self {
                 let [$($field),+] = logs.map(f64::exp);
                 Parameters { $($field),+ }
             }
@@ -66,15 +66,15 @@ parameters! {
 }
 
 /// The logarithms of parameters, in the order of [`PRIORS`].
-pub(super) type Logs = [f64; COUNT];
+pub(super) type LogParameters = [f64; COUNT];
 
 /// The medians' logarithms.
-pub(super) fn medians() -> Logs {
+pub(super) fn medians() -> LogParameters {
     PRIORS.each_ref().map(|prior| prior.median.ln())
 }
 
 /// Standard deviations of the logarithms.
-pub(super) fn spreads(has_table: bool) -> Logs {
+pub(super) fn spreads(has_table: bool) -> LogParameters {
     PRIORS.each_ref().map(|prior| match prior.name {
         "tensor_all_reduce" if !has_table => SPREAD_WITHOUT_TABLE,
         _ => prior.spread,

@@ -1,8 +1,8 @@
 //! A step as the sum of its parts: layers, head, and the rest.
 
-use super::parameters::{Logs, Parameters};
-use crate::all_reduce::AllReduce;
-use crate::plan::Plan;
+use super::parameters::{LogParameters, Parameters};
+use crate::all_reduce::AllReduceTimes;
+use crate::plan::TransformerPlan;
 
 /// Bytes of a value in half precision.
 const HALF: f64 = 2.0;
@@ -15,8 +15,8 @@ const LOGIT_BYTES: f64 = 16.0;
 
 /// A plan with what of it does not depend on parameters.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Prepared {
-    pub plan: Plan,
+pub(super) struct PreparedPlan {
+    pub plan: TransformerPlan,
     /// Milliseconds of an all-reduce of tensor parallelism, of which a layer does two forward and two backward.
     tensor_all_reduce: f64,
     /// Milliseconds of the all-reduce of a layer's gradients.
@@ -27,7 +27,7 @@ pub(super) struct Prepared {
 
 /// Milliseconds of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Parts {
+pub(super) struct StepTimeParts {
     /// Layers over all slots of the pipeline.
     pub layers: f64,
     /// Logits and loss of the last stage.
@@ -36,11 +36,11 @@ pub(super) struct Parts {
     pub rest: f64,
 }
 
-impl Prepared {
-    pub fn new(plan: Plan, all_reduce: &AllReduce) -> Self {
+impl PreparedPlan {
+    pub fn new(plan: TransformerPlan, all_reduce: &AllReduceTimes) -> Self {
         let activations = HALF * plan.micro_batch as f64 * plan.sequence as f64 * plan.hidden as f64;
         let gradients = HALF * plan.layer_weights() / plan.tensor_parallel as f64;
-        Prepared {
+        PreparedPlan {
             plan,
             tensor_all_reduce: all_reduce.milliseconds(plan.tensor_parallel, activations),
             data_all_reduce: all_reduce.milliseconds(plan.data_parallel, gradients),
@@ -50,7 +50,7 @@ impl Prepared {
 
     /// The same with all-reduces of tensor parallelism and of gradients that take so many times as long.
     pub fn slower(self, [tensor, data]: [f64; 2]) -> Self {
-        Prepared {
+        PreparedPlan {
             tensor_all_reduce: tensor * self.tensor_all_reduce,
             data_all_reduce: data * self.data_all_reduce,
             ..self
@@ -58,15 +58,15 @@ impl Prepared {
     }
 
     /// The parts of its step.
-    pub fn parts(&self, logs: &Logs) -> Parts {
+    pub fn parts(&self, logs: &LogParameters) -> StepTimeParts {
         let parameters = Parameters::from(logs);
         let (stages, batches) = (self.plan.pipeline_parallel as f64, self.plan.micro_batches() as f64);
         // One forward, one backward: the last stage, which has the head, works without a pause; the others fill and drain.
         let slots = batches + stages - 1.0;
-        Parts {
+        StepTimeParts {
             layers: slots * self.layers_of_stage() * self.layer(&parameters),
             head: batches * self.head(&parameters),
-            rest: self.rest(&parameters),
+            rest: self.remaining_milliseconds(&parameters),
         }
     }
 
@@ -104,7 +104,7 @@ impl Prepared {
         of.head_host + plan.logit_flops() / tensor / (of.product * 1e9) + LOGIT_BYTES * logits / (of.head * 1e9)
     }
 
-    fn rest(&self, of: &Parameters) -> f64 {
+    fn remaining_milliseconds(&self, of: &Parameters) -> f64 {
         let plan = &self.plan;
         let tensor = plan.tensor_parallel as f64;
         let weights = self.layers_of_stage() * plan.layer_weights() / tensor;
@@ -115,7 +115,7 @@ impl Prepared {
     }
 }
 
-impl Parts {
+impl StepTimeParts {
     pub fn total(&self) -> f64 {
         self.layers + self.head + self.rest
     }

@@ -1,12 +1,12 @@
 //! The fastest of some plans that fits into memory.
 
-use super::candidates::{self, Candidate, Fit};
+use super::candidates::{self, BudgetFit, CandidatePlan};
 use crate::model_file;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
-use perf4sight_base::units::{Bytes, counted};
-use perf4sight_report::{Column, significant};
-use perf4sight_verb::{Context, Finding, KeyedPath, Outline, Summary};
+use perf4sight_base::units::{Bytes, count_text};
+use perf4sight_report::{TableColumn, significant};
+use perf4sight_verb::{Context, KeyedPath, Outline, Summary, TableFinding};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -27,18 +27,18 @@ impl ChoosePlan {
     /// Files that cannot be read; plans of several networks; no plan that fits.
     pub fn run(&self, context: &mut Context) -> Result<Summary> {
         let candidates = self.candidates(context)?;
-        let best = candidates.first().filter(|best| best.fit != Fit::Exceeds);
+        let best = candidates.first().filter(|best| best.fit != BudgetFit::Exceeds);
         let best = best.ok_or_else(|| self.nothing_fits(&candidates))?;
         let whole = candidates::table(&candidates, |one| &one.numbers);
         if let Some(out) = &self.out {
             overwrite::save(out, whole.to_csv(), self.overwrite)?;
         }
         Ok(Summary {
-            answer: answer(best, &candidates),
+            answer: answer_text(best, &candidates),
             tables: vec![candidates::table(&candidates, |one| &one.differing)],
-            findings: vec![Finding {
+            findings: vec![TableFinding {
                 about: best.name.clone(),
-                column: Column::number("predicted_ms", "step (ms)"),
+                column: TableColumn::number("predicted_ms", "step (ms)"),
                 cell: best.step_ms.into(),
             }],
             files: self.out.iter().map(|out| ("plans", out.clone())).collect(),
@@ -47,7 +47,7 @@ impl ChoosePlan {
         })
     }
 
-    fn candidates(&self, context: &mut Context) -> Result<Vec<Candidate>> {
+    fn candidates(&self, context: &mut Context) -> Result<Vec<CandidatePlan>> {
         let inputs = || [self.plans.as_path(), self.model.as_path()].into_iter();
         self.out.iter().try_for_each(|out| overwrite::check_inputs(out, inputs()))?;
         candidates::rank(&self.plans, &self.model, self.memory_budget, context)
@@ -73,21 +73,21 @@ impl ChoosePlan {
         .check("out", inputs, |context| self.check_replaced(context))
     }
 
-    fn nothing_fits(&self, candidates: &[Candidate]) -> Error {
+    fn nothing_fits(&self, candidates: &[CandidatePlan]) -> Error {
         let leanest = candidates.iter().min_by_key(|one| one.peak);
         let leanest =
             leanest.map_or(String::new(), |one| format!("; the leanest takes about {}: {}", one.peak, one.name));
         let budget = self.memory_budget.map_or(String::new(), |budget| format!(" into {budget}"));
-        Error::unfit(format!("none of {} fits{budget}{leanest}", counted(candidates.len() as u64, "plan")))
+        Error::unfit(format!("none of {} fits{budget}{leanest}", count_text(candidates.len() as u64, "plan")))
             .help("more tensor or pipeline parallelism, a smaller micro-batch, or more memory (memory_budget)")
     }
 }
 
-fn answer(best: &Candidate, candidates: &[Candidate]) -> String {
+fn answer_text(best: &CandidatePlan, candidates: &[CandidatePlan]) -> String {
     let step = [best.step_ms, best.interval_ms.0, best.interval_ms.1].map(significant);
     format!(
         "The fastest plan{} is {}: {} ms a step ({} to {}), {} samples/s, about {} of memory. {}{}",
-        if best.fit == Fit::Uncertain { " that may fit (none surely does)" } else { "" },
+        if best.fit == BudgetFit::Uncertain { " that may fit (none surely does)" } else { "" },
         best.name,
         step[0],
         step[1],
@@ -100,7 +100,7 @@ fn answer(best: &Candidate, candidates: &[Candidate]) -> String {
 }
 
 /// How many others that fit as surely may be as fast.
-fn rivals(best: &Candidate, candidates: &[Candidate]) -> String {
+fn rivals(best: &CandidatePlan, candidates: &[CandidatePlan]) -> String {
     if candidates.len() == 1 {
         return "It is the only plan.".to_owned();
     }
@@ -108,19 +108,19 @@ fn rivals(best: &Candidate, candidates: &[Candidate]) -> String {
         return format!("Nothing like it was measured ({}), so that others may be as fast.", best.unmeasured);
     }
     let others = candidates.iter().skip(1).filter(|one| one.fit == best.fit);
-    let may_fit = best.fit == Fit::Fits && candidates.iter().any(|one| one.fit == Fit::Uncertain);
+    let may_fit = best.fit == BudgetFit::Fits && candidates.iter().any(|one| one.fit == BudgetFit::Uncertain);
     match others.filter(|one| one.rate_at(one.interval_ms.0) >= best.rate_at(best.interval_ms.1)).count() {
         0 if may_fit => "No other one that surely fits can be as fast, by the intervals.".to_owned(),
         0 => "No other one can be as fast, by the intervals.".to_owned(),
-        count => format!("{} may be as fast, by the intervals.", counted(count as u64, "other plan")),
+        count => format!("{} may be as fast, by the intervals.", count_text(count as u64, "other plan")),
     }
 }
 
 /// The fastest plan that may fit, where it is faster than the best that surely does.
-fn faster_that_may_fit(best: &Candidate, candidates: &[Candidate]) -> String {
-    let rate = |one: &Candidate| one.rate_at(one.step_ms);
-    let uncertain = candidates.iter().find(|one| one.fit == Fit::Uncertain);
-    match uncertain.filter(|one| best.fit == Fit::Fits && rate(one) > rate(best)) {
+fn faster_that_may_fit(best: &CandidatePlan, candidates: &[CandidatePlan]) -> String {
+    let rate = |one: &CandidatePlan| one.rate_at(one.step_ms);
+    let uncertain = candidates.iter().find(|one| one.fit == BudgetFit::Uncertain);
+    match uncertain.filter(|one| best.fit == BudgetFit::Fits && rate(one) > rate(best)) {
         None => String::new(),
         Some(one) => format!(" {} is faster ({} samples/s) and may fit.", one.name, significant(rate(one))),
     }

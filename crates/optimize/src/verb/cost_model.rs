@@ -3,25 +3,25 @@
 
 use super::operations::{self, PredictOperations, TrainOperations};
 use super::trained::{
-    Different, LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted, mean_and_median, page_of,
-    scored,
+    DistinctPlans, LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedFiles, TrainedModel,
+    interrupted_summary, mean_and_median, page_of, score_sentence,
 };
 use super::{plan_table, staged};
-use crate::all_reduce::AllReduce;
-use crate::model_file::{self, Model};
-use crate::plan::{MeasuredPlan, Plan};
-use crate::plans_csv::{self, Row};
-use crate::staged::Shape;
-use crate::step::{LeftOut, LeftOutRow, PredictedStep, StepModel};
+use crate::all_reduce::AllReduceTimes;
+use crate::model_file::{self, CostModel};
+use crate::plan::{MeasuredPlan, TransformerPlan};
+use crate::plans_csv::{self, PlanRow};
+use crate::staged::NetworkShape;
+use crate::step::{LeftOutPlans, LeftOutRow, PredictedStep, StepModel};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Percent, counted};
+use perf4sight_base::units::{Percent, count_text};
 use perf4sight_base::{overwrite, stats};
 use perf4sight_replay::verb::analyze;
-use perf4sight_report::{Cell, Column, Progress, Table, significant};
-use perf4sight_verb::config::Missing::Unset;
-use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, path, text, word};
+use perf4sight_report::{Cell, Progress, Table, TableColumn, significant};
+use perf4sight_verb::config::DefaultValue::Unset;
+use perf4sight_verb::config::{Setting, SettingTable as Settings, SettingValues, flag, path, text, word};
 use perf4sight_verb::{
-    Context, Finding, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec,
+    Context, CountedNoun, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, TableFinding, Verb, VerbSpec,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -34,10 +34,10 @@ pub static SPEC: Spec = Spec {
         about: "fits a model of steps on measured plans of parallel training, or of operations on traces of several GPUs",
         groups: &[&[PLANS, ALLREDUCE, LAYERS, LINKS, SHAPE, OPERATIONS, ROWS, OUT, OVERWRITE]],
     },
-    subject: Noun { one: "model", several: "models" },
+    subject: CountedNoun { one: "model", several: "models" },
     parse: |values| match operations(values)? {
         Some(folder) => Ok(Box::new(train_operations(values, folder, values.get("out")?)?)),
-        None => Ok(Box::new(Train::parse(values, values.get("out")?)?)),
+        None => Ok(Box::new(TrainModel::parse(values, values.get("out")?)?)),
     },
 };
 
@@ -100,7 +100,7 @@ const SUB_OPTION: Setting = word("sub_option", || vec![operations::TRAIN_GPU, op
     .help("Of --option: train_gpu fits operations of several GPUs, train_amp of both precisions.");
 
 const PATH: Setting = path("path")
-    .many()
+    .many_values()
     .on_command_line()
     .requires("option")
     .value("DIR")
@@ -109,10 +109,10 @@ const PATH: Setting = path("path")
 const PLANS: Setting = path("plans").value("FILE")
     .help("Plans, one a row: gpus, global_batch, micro_batch, hidden, heads, layers, sequence, tensor_parallel, data_parallel, pipeline_parallel; to fit, with step_ms or step_s. Or JSON of plans in stages, as Sailor writes it.");
 
-const ALLREDUCE: Setting = path("allreduce").many().value("FILE")
+const ALLREDUCE: Setting = path("allreduce").many_values().value("FILE")
     .help("Times of all-reduces by bytes: output of all_reduce_perf, or CSV whose name ends in the number of ranks; may be given several times.");
 
-const LAYERS: Setting = path("layers").many().value("FILE.json")
+const LAYERS: Setting = path("layers").many_values().value("FILE.json")
     .help("For plans in JSON: times of layers by micro-batch, tensor degree and layer, a file for each kind of GPU, which its name ends in.");
 
 const LINKS: Setting = path("links")
@@ -124,7 +124,7 @@ const SHAPE: Setting = text("shape")
     .help("For plans in JSON: the network, such as hidden=1024,heads=16,sequence=2048,vocabulary=50272.");
 
 const OUT: Setting = path("out")
-    .or("model.json")
+    .or_default("model.json")
     .or_on_command_line(Unset)
     .value("FILE")
     .help("Where to write the model, and its page (.html) next to it. On the command line, predict writes its predictions here, as CSV.");
@@ -133,19 +133,19 @@ const OVERWRITE: Setting = flag("overwrite").help("Replace files that perf4sight
 
 /// A fit of measured plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Train {
+pub struct TrainModel {
     pub(super) plans: PathBuf,
     allreduce: Vec<PathBuf>,
     pub(super) layers: Vec<PathBuf>,
     pub(super) links: Option<PathBuf>,
-    pub(super) shape: Option<Shape>,
+    pub(super) shape: Option<NetworkShape>,
     pub(super) out: PathBuf,
     pub(super) overwrite: bool,
 }
 
 /// Predictions of plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Predict {
+pub struct PredictPlans {
     model: PathBuf,
     plans: Option<PathBuf>,
     operations: Option<PathBuf>,
@@ -154,7 +154,7 @@ pub struct Predict {
     pub(super) overwrite: bool,
 }
 
-fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+fn parse(values: &SettingValues<'_>) -> Result<Box<dyn Verb>> {
     if let Some(sub_option) = values.get::<Option<String>>("sub_option")? {
         return Ok(Box::new(operations::published(values, &sub_option)?));
     }
@@ -162,18 +162,18 @@ fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
     let out: Option<PathBuf> = values.get("out")?;
     let place = || Error::usage("no output file for the model is given").expected("a file such as model.json (out)");
     match (values.get::<Option<String>>("action")?.as_deref(), model, operations(values)?) {
-        (Some("train"), None, None) => Ok(Box::new(Train::parse(values, out.ok_or_else(place)?)?)),
+        (Some("train"), None, None) => Ok(Box::new(TrainModel::parse(values, out.ok_or_else(place)?)?)),
         (Some("train"), Some(folder), None) | (Some("train"), None, Some(folder)) => {
             Ok(Box::new(train_operations(values, folder, out.ok_or_else(place)?)?))
         }
         (Some("train"), Some(_), Some(_)) => Err(Error::usage("two folders of operations are given").expected("one")),
-        (_, Some(model), _) => Ok(Box::new(Predict::parse(values, model, out)?)),
+        (_, Some(model), _) => Ok(Box::new(PredictPlans::parse(values, model, out)?)),
         (_, None, _) => Err(Error::usage("there is no model to predict with")
             .expected("perf4sight cost-model predict MODEL.json with --plans FILE or --operations FILE.csv")),
     }
 }
 
-fn operations(values: &Values<'_>) -> Result<Option<PathBuf>> {
+fn operations(values: &SettingValues<'_>) -> Result<Option<PathBuf>> {
     values.get("operations")
 }
 
@@ -181,22 +181,22 @@ fn operations(values: &Values<'_>) -> Result<Option<PathBuf>> {
 const OF_PLANS: [&str; 5] = ["plans", "allreduce", "layers", "links", "shape"];
 
 /// Refuses settings that would change nothing.
-fn check_unused(values: &Values<'_>, keys: &[&'static str], why: &str) -> Result<()> {
+fn check_unused(values: &SettingValues<'_>, keys: &[&'static str], why: &str) -> Result<()> {
     match keys.iter().find(|key| values.writes(key)) {
         Some(key) => Err(values.error(key, why).help("leave it out")),
         None => Ok(()),
     }
 }
 
-fn train_operations(values: &Values<'_>, folder: PathBuf, out: PathBuf) -> Result<TrainOperations> {
+fn train_operations(values: &SettingValues<'_>, folder: PathBuf, out: PathBuf) -> Result<TrainOperations> {
     check_unused(values, &OF_PLANS, "this is for plans, and operations are given")?;
     check_unused(values, &["gpu"], "this is to predict, and a model is trained")?;
     let (rows, overwrite) = (values.get("rows")?, values.get("overwrite")?);
     Ok(TrainOperations { folder, out, rows, both_precisions: false, overwrite })
 }
 
-impl Train {
-    fn parse(values: &Values<'_>, out: PathBuf) -> Result<Self> {
+impl TrainModel {
+    fn parse(values: &SettingValues<'_>, out: PathBuf) -> Result<Self> {
         check_unused(values, &["gpu", "rows"], "this is for operations, and plans are given")?;
         let files = |key| -> Result<Vec<PathBuf>> { Ok(values.get::<Option<_>>(key)?.unwrap_or_default()) };
         let plans = values.get::<Option<PathBuf>>("plans")?;
@@ -204,7 +204,7 @@ impl Train {
             Error::usage("nothing to fit is given")
                 .expected("measured plans (plans) or folders of operations (operations)")
         })?;
-        let train = Train {
+        let train = TrainModel {
             plans,
             allreduce: files("allreduce")?,
             layers: files("layers")?,
@@ -213,7 +213,7 @@ impl Train {
             out,
             overwrite: values.get("overwrite")?,
         };
-        train.check().map_err(|error| values.placed("plans", error))?;
+        train.check().map_err(|error| values.with_place("plans", error))?;
         Ok(train)
     }
 
@@ -235,9 +235,9 @@ impl Train {
         }
     }
 
-    pub(super) fn findings(&self, left_out_percent: f64) -> Vec<Finding> {
-        let column = Column::number("left_out_percent", "error of plans left out");
-        vec![Finding { about: self.out.display().to_string(), column, cell: Percent(left_out_percent).into() }]
+    pub(super) fn findings(&self, left_out_percent: f64) -> Vec<TableFinding> {
+        let column = TableColumn::number("left_out_percent", "error of plans left out");
+        vec![TableFinding { about: self.out.display().to_string(), column, cell: Percent(left_out_percent).into() }]
     }
 
     /// The files of the model, none of which is an input.
@@ -254,7 +254,7 @@ impl Train {
     }
 
     fn fit(&self, rows: Vec<MeasuredPlan>, context: &Context) -> Result<StepModel> {
-        let mut all_reduce = AllReduce::default();
+        let mut all_reduce = AllReduceTimes::default();
         self.allreduce.iter().try_for_each(|table| all_reduce.add(table))?;
         let progress = context.console.progress(StepModel::PARTS, "fitting");
         let fitted = StepModel::fit_watched(rows, all_reduce, &watch(&progress, context));
@@ -265,7 +265,7 @@ impl Train {
 /// No transformer is trained in parallel on samples of fewer tokens.
 const FEW_TOKENS: u64 = 32;
 
-impl Verb for Train {
+impl Verb for TrainModel {
     /// Fits the plans, writes the model, and reports how far it is off for plans that were left out.
     ///
     /// # Errors
@@ -278,12 +278,12 @@ impl Verb for Train {
         let (rows, warnings) = plans_csv::read_with_warnings(&self.plans)?;
         warnings.into_iter().for_each(|warning| context.warn(warning));
         let model = match self.fit(rows, context) {
-            Err(_) if context.cancelled() => return Ok(interrupted()),
+            Err(_) if context.cancelled() => return Ok(interrupted_summary()),
             fitted => fitted?,
         };
         doubts(&model).into_iter().for_each(|doubt| context.warn(doubt));
-        let trained = trained(&model);
-        let files = files.write(&Model::Plans(Box::new(model.clone())), &trained, context)?;
+        let trained = describe_model(&model);
+        let files = files.write(&CostModel::Plans(Box::new(model.clone())), &trained, context)?;
         let tables = [left_out(&model), parameters(&model)];
         Ok(Summary {
             findings: self.findings(model.left_out_percent()),
@@ -309,7 +309,7 @@ pub(super) fn doubts(model: &StepModel) -> Vec<String> {
     let short = model.rows().find(|(row, _)| row.plan.sequence < FEW_TOKENS).map(|(row, _)| {
         format!("a measured plan has sequence = {}: it is tokens of a sample, not thousands of them", row.plan.sequence)
     });
-    let contradictions = trained(model).predictions.contradictions(different(model));
+    let contradictions = describe_model(model).predictions.contradictions(different(model));
     links.into_iter().chain(short).chain(contradictions).collect()
 }
 
@@ -317,8 +317,8 @@ pub(super) fn doubts(model: &StepModel) -> Vec<String> {
 /// as long, were in 16 of 96 tables of 9 and 10 rows, in 1 of 96 of 12 and 15.
 const ENOUGH: usize = 12;
 
-fn different(model: &StepModel) -> Different {
-    Different { plans: model.different_plans(), by: "but for the samples of a step", enough: ENOUGH }
+fn different(model: &StepModel) -> DistinctPlans {
+    DistinctPlans { plans: model.different_plans(), by: "but for the samples of a step", enough: ENOUGH }
 }
 
 /// Shows progress; ends a fit after Ctrl-C.
@@ -335,12 +335,12 @@ pub(super) fn watch<'a>(progress: &'a Progress, context: &'a Context) -> impl Fn
 /// Numbers whose values are compared on the page: others, such as samples of a step, hardly matter.
 const COMPARED: [&str; 6] = ["gpus", "micro batch", "hidden", "tensor parallel", "data parallel", "pipeline parallel"];
 
-fn trained(model: &StepModel) -> Trained {
-    let count = counted(model.rows().count() as u64, "measured plan");
-    let compared = |one: &&LeftOut| one.value.is_none() || COMPARED.contains(&one.what.as_str());
+fn describe_model(model: &StepModel) -> TrainedModel {
+    let count = count_text(model.rows().count() as u64, "measured plan");
+    let compared = |one: &&LeftOutPlans| one.value.is_none() || COMPARED.contains(&one.what.as_str());
     let off = model.rows_left_out().map(|row| 100.0 * (row.predicted_ms / row.measured.step_ms - 1.0).abs());
     let off: Vec<f64> = off.collect();
-    let error = |one: &LeftOut| LeftOutError {
+    let error = |one: &LeftOutPlans| LeftOutError {
         name: plan_table::left_out(one),
         mean: one.mean_percent,
         nine_of_ten: Some(one.nine_of_ten_percent),
@@ -348,7 +348,7 @@ fn trained(model: &StepModel) -> Trained {
     let combination = model.combination_left_out_percent().map_or(String::new(), |percent| {
         format!("; it is {} for combinations of degree and sizes of which no plan was in the fit", Percent(percent))
     });
-    Trained {
+    TrainedModel {
         title: "A model of steps of parallel training".to_owned(),
         subtitle: format!("Fitted on {count}."),
         answer: format!(
@@ -356,24 +356,24 @@ fn trained(model: &StepModel) -> Trained {
             mean_and_median(model.left_out_percent(), &off)
         ),
         errors: model.left_out().iter().filter(compared).map(error).collect(),
-        predictions: Predictions { what: "step (ms)", series: by_tensor_degree(model) },
+        predictions: LeftOutPredictions { what: "step (ms)", series: by_tensor_degree(model) },
         tables: vec![left_out(model)],
         parameters: Some(parameters(model)),
     }
 }
 
 /// Steps that were predicted without their measurement, by degree of tensor parallelism.
-fn by_tensor_degree(model: &StepModel) -> Vec<(String, Vec<Prediction>)> {
-    let mut series: BTreeMap<u64, Vec<Prediction>> = BTreeMap::new();
+fn by_tensor_degree(model: &StepModel) -> Vec<(String, Vec<LeftOutPrediction>)> {
+    let mut series: BTreeMap<u64, Vec<LeftOutPrediction>> = BTreeMap::new();
     for LeftOutRow { measured: row, predicted_ms, deviations } in model.rows_left_out() {
-        let name = plan_table::words(&row.plan);
-        let prediction = Prediction { name, measured: row.step_ms, predicted: predicted_ms, deviations };
+        let name = plan_table::degrees_text(&row.plan);
+        let prediction = LeftOutPrediction { name, measured: row.step_ms, predicted: predicted_ms, deviations };
         series.entry(row.plan.tensor_parallel).or_default().push(prediction);
     }
     series.into_iter().map(|(degree, points)| (format!("tensor parallel {degree}"), points)).collect()
 }
 
-impl Section for Train {
+impl Section for TrainModel {
     fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         Ok(Outline {
             steps: vec![format!("fits the plans of {}", self.plans.display())],
@@ -386,17 +386,17 @@ impl Section for Train {
             true => staged::plans(plans).map(drop),
             false => plans_csv::read_measured(plans).map(drop),
         })
-        .check_each("allreduce", |table| AllReduce::default().add(table)))
+        .check_each("allreduce", |table| AllReduceTimes::default().add(table)))
     }
 }
 
 fn left_out(model: &StepModel) -> Table {
     let columns = [
-        Column::text("left_out", "left out"),
-        Column::number("plans", "plans"),
-        Column::number("mean_percent", "mean error"),
-        Column::number("nine_of_ten_percent", "nine of ten within"),
-        Column::number("worst_percent", "worst"),
+        TableColumn::text("left_out", "left out"),
+        TableColumn::number("plans", "plans"),
+        TableColumn::number("mean_percent", "mean error"),
+        TableColumn::number("nine_of_ten_percent", "nine of ten within"),
+        TableColumn::number("worst_percent", "worst"),
     ];
     let mut table = Table::new("Errors of plans that were left out of the fit", columns);
     for one in model.left_out() {
@@ -407,7 +407,7 @@ fn left_out(model: &StepModel) -> Table {
 }
 
 fn parameters(model: &StepModel) -> Table {
-    let columns = [Column::text("parameter", "parameter"), Column::number("value", "value")];
+    let columns = [TableColumn::text("parameter", "parameter"), TableColumn::number("value", "value")];
     let mut table = Table::new("Parameters of the fit", columns);
     for (name, value) in model.parameters() {
         table.row([Cell::from(name), Cell::from(value)]);
@@ -415,8 +415,8 @@ fn parameters(model: &StepModel) -> Table {
     table
 }
 
-impl Predict {
-    fn parse(values: &Values<'_>, model: PathBuf, out: Option<PathBuf>) -> Result<Self> {
+impl PredictPlans {
+    fn parse(values: &SettingValues<'_>, model: PathBuf, out: Option<PathBuf>) -> Result<Self> {
         check_unused(
             values,
             &[&OF_PLANS[1..], &["rows"]].concat(),
@@ -426,7 +426,7 @@ impl Predict {
         if plans.is_some() {
             check_unused(values, &["gpu", "operations"], "this is for operations, and plans are given")?;
         }
-        Ok(Predict { model, plans, operations, gpu: values.get("gpu")?, out, overwrite: values.get("overwrite")? })
+        Ok(PredictPlans { model, plans, operations, gpu: values.get("gpu")?, out, overwrite: values.get("overwrite")? })
     }
 
     fn check_out(&self) -> Result<()> {
@@ -452,7 +452,7 @@ impl Predict {
     }
 }
 
-impl Verb for Predict {
+impl Verb for PredictPlans {
     /// Predicts every plan; compares with what was measured where the file holds it.
     ///
     /// # Errors
@@ -460,14 +460,14 @@ impl Verb for Predict {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check_out()?;
         match model_file::load(&self.model)? {
-            Model::Plans(model) => self.predict(&model, context),
-            Model::Staged(model) => staged::predict(self, &model, context),
-            Model::Operations(model) => self.operations()?.run(&model, context),
+            CostModel::Plans(model) => self.predict(&model, context),
+            CostModel::Staged(model) => staged::predict(self, &model, context),
+            CostModel::Operations(model) => self.operations()?.run(&model, context),
         }
     }
 }
 
-impl Predict {
+impl PredictPlans {
     fn predict(&self, model: &StepModel, context: &mut Context) -> Result<Summary> {
         staged::check_is_table(self.plans()?)?;
         let (rows, ignored) = plans_csv::read_with_ignored(self.plans()?)?;
@@ -480,10 +480,10 @@ impl Predict {
         if let Some(out) = &self.out {
             overwrite::save(out, whole.to_csv(), self.overwrite)?;
         }
-        let plans: Vec<Plan> = rows.iter().map(|row| row.plan).collect();
+        let plans: Vec<TransformerPlan> = rows.iter().map(|row| row.plan).collect();
         Ok(Summary {
-            answer: compared(&rows, &steps, &fitted),
-            tables: vec![predictions(&rows, &steps, &fitted, &plan_table::differing(&plans))],
+            answer: error_sentence(&rows, &steps, &fitted),
+            tables: vec![predictions(&rows, &steps, &fitted, &plan_table::differing_numbers(&plans))],
             files: self.out.iter().map(|out| ("predictions", out.clone())).collect(),
             json: json!({ "predictions": whole.to_json(), "warnings": context.warnings() }),
             ..Summary::default()
@@ -491,37 +491,37 @@ impl Predict {
     }
 }
 
-fn predictions(rows: &[Row], steps: &[PredictedStep], fitted: &[bool], places: &[usize]) -> Table {
+fn predictions(rows: &[PlanRow], steps: &[PredictedStep], fitted: &[bool], places: &[usize]) -> Table {
     let is_measured = rows.iter().any(|row| row.step_ms.is_some());
     let mut columns = plan_table::columns(places, &rows[0].plan);
     columns.extend([
-        Column::number("predicted_ms", "step (ms)"),
-        Column::number("low_ms", "from (ms)"),
-        Column::number("high_ms", "to (ms)"),
+        TableColumn::number("predicted_ms", "step (ms)"),
+        TableColumn::number("low_ms", "from (ms)"),
+        TableColumn::number("high_ms", "to (ms)"),
     ]);
-    columns.extend(is_measured.then(|| Column::number("measured_ms", "measured (ms)")));
-    columns.extend([Column::text("unmeasured", "never measured"), Column::text("fitted", "fitted")]);
+    columns.extend(is_measured.then(|| TableColumn::number("measured_ms", "measured (ms)")));
+    columns.extend([TableColumn::text("unmeasured", "never measured"), TableColumn::text("fitted", "fitted")]);
     let mut table = Table::new("Predicted steps; nine of ten measurements are expected in the interval", columns);
     for ((row, step), fitted) in rows.iter().zip(steps).zip(fitted) {
         let mut cells = plan_table::cells(places, &row.plan);
         cells.extend([step.step_ms, step.interval_ms.0, step.interval_ms.1].map(Cell::from));
         cells.extend(is_measured.then(|| row.step_ms.map_or(Cell::from(""), Cell::from)));
-        cells.extend([plan_table::unmeasured(step).into(), plan_table::fitted(*fitted)]);
+        cells.extend([plan_table::unmeasured_text(step).into(), plan_table::fitted_cell(*fitted)]);
         table.row(cells);
     }
     table
 }
 
 /// How far predictions are from what was measured.
-fn compared(rows: &[Row], steps: &[PredictedStep], fitted: &[bool]) -> String {
+fn error_sentence(rows: &[PlanRow], steps: &[PredictedStep], fitted: &[bool]) -> String {
     let pairs = rows.iter().zip(steps).zip(fitted);
     let measured = pairs.filter_map(|((row, step), fitted)| Some((*fitted, (row.step_ms?, step))));
-    scored(measured.collect(), "measured plan", |measured: &[(f64, &PredictedStep)]| {
+    score_sentence(measured.collect(), "measured plan", |measured: &[(f64, &PredictedStep)]| {
         let off = measured.iter().map(|(truth, step)| 100.0 * (step.step_ms / truth - 1.0).abs());
         let held = measured.iter().filter(|(truth, step)| (step.interval_ms.0..=step.interval_ms.1).contains(truth));
         format!(
             "Predictions of {} that were not fitted are {} % off on average; measurements within their intervals: {}.",
-            counted(measured.len() as u64, "measured plan"),
+            count_text(measured.len() as u64, "measured plan"),
             significant(stats::mean(&off.collect::<Vec<_>>())),
             held.count()
         )
@@ -531,19 +531,19 @@ fn compared(rows: &[Row], steps: &[PredictedStep], fitted: &[bool]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_report::{Console, Mode, Settings as Output};
+    use perf4sight_report::{Console, ConsoleSettings as Output, OutputMode};
     use std::fs;
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
     use std::time::SystemTime;
 
-    fn train(out: PathBuf) -> Train {
+    fn train(out: PathBuf) -> TrainModel {
         let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vtrain/plans.csv");
-        Train { plans, allreduce: Vec::new(), layers: Vec::new(), links: None, shape: None, out, overwrite: false }
+        TrainModel { plans, allreduce: Vec::new(), layers: Vec::new(), links: None, shape: None, out, overwrite: false }
     }
 
     fn context(is_cancelled: bool) -> Context {
-        let output = Output { mode: Mode::Quiet, colour: false, bars: false, width: None };
+        let output = Output { mode: OutputMode::Quiet, colour: false, bars: false, width: None };
         let console = Console::writing_to(output, std::io::sink(), std::io::sink());
         let cancel = Arc::new(AtomicBool::new(is_cancelled));
         Context::new(console, || SystemTime::UNIX_EPOCH, cancel, PathBuf::new(), String::new())
@@ -553,11 +553,11 @@ mod tests {
     fn a_fit_writes_a_model_and_its_page() {
         let folder = tempfile::tempdir().unwrap();
         let tests = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
-        let staged = Train {
+        let staged = TrainModel {
             plans: tests("sailor/plans.json"),
             layers: vec![tests("sailor/layers_OPT-350_GH-96.json")],
             links: Some(tests("sailor/network_coefficients.json")),
-            shape: Some(Shape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 }),
+            shape: Some(NetworkShape { hidden: 1024, heads: 16, sequence: 2048, vocabulary: 50_272 }),
             ..train(folder.path().join("staged.json"))
         };
         for (train, part) in [(train(folder.path().join("model.json")), "tensor parallel 4"), (staged, "N32_D16")] {
@@ -584,7 +584,7 @@ mod tests {
         train(model.clone()).run(&mut context(false)).unwrap();
         let predict = |out: &Path, overwrite| {
             let (plans, out) = (Some(plans.clone()), Some(out.to_owned()));
-            Predict { model: model.clone(), plans, operations: None, gpu: None, out, overwrite }
+            PredictPlans { model: model.clone(), plans, operations: None, gpu: None, out, overwrite }
                 .run(&mut context(false))
         };
         let refusal = |out: &Path, overwrite| {
@@ -596,7 +596,7 @@ mod tests {
         assert!(refusal(&measured, false).contains("did not write"));
         assert!([&plans, &model].into_iter().all(|input| refusal(input, true).contains("an input would be replaced")));
         assert!(predict(&out, false).is_ok() && predict(&out, false).is_ok());
-        let own = Train { plans: measured.clone(), overwrite: true, ..train(measured.clone()) };
+        let own = TrainModel { plans: measured.clone(), overwrite: true, ..train(measured.clone()) };
         assert!(own.run(&mut context(false)).unwrap_err().to_string().contains("an input would be replaced"));
     }
 
@@ -609,7 +609,8 @@ mod tests {
         train.run(&mut context(false)).unwrap();
         let answer = |plans: &Path| {
             let (plans, out) = (Some(plans.to_owned()), Some(out.clone()));
-            let predict = Predict { model: model.clone(), plans, operations: None, gpu: None, out, overwrite: false };
+            let predict =
+                PredictPlans { model: model.clone(), plans, operations: None, gpu: None, out, overwrite: false };
             predict.run(&mut context(false)).unwrap().answer
         };
         let text = fs::read_to_string(&train.plans).unwrap();
@@ -643,7 +644,7 @@ mod tests {
             let plans = folder.path().join("plans.csv");
             fs::write(&plans, format!("{header}\n{rows}")).unwrap();
             let mut context = context(false);
-            Train { plans, ..train(folder.path().join("model.json")) }.run(&mut context).unwrap();
+            TrainModel { plans, ..train(folder.path().join("model.json")) }.run(&mut context).unwrap();
             let said = context.warnings().iter().filter(|warning| !warning.contains("all-reduces"));
             said.cloned().collect::<Vec<String>>()
         };

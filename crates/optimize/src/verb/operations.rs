@@ -3,17 +3,21 @@
 
 use super::cost_model::watch;
 use super::plan_table;
-use super::trained::{LeftOutError, Prediction, Predictions, Trained, TrainedFiles, interrupted, page_of, scored};
-use crate::model_file::{self, Model};
+use super::trained::{
+    LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedFiles, TrainedModel, interrupted_summary, page_of,
+    score_sentence,
+};
+use crate::model_file::{self, CostModel};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Percent, counted};
+use perf4sight_base::units::{Percent, count_text};
 use perf4sight_base::{overwrite, stats};
 use perf4sight_operations::{
-    Estimate, Group, LeftOut, OperationModel, Predicted, Row, files_read, read_folder, read_table, rows_to_csv,
+    LeftOutGroup, LeftOutGroups, OperationModel, OperationRow, PredictedOperation, TimeEstimate, files_read,
+    read_folder, read_table, rows_to_csv,
 };
-use perf4sight_report::{Cell, Column, Rows, Table, significant};
-use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Finding, KeyedPath, Outline, PlannedFiles, Section, Summary, Verb};
+use perf4sight_report::{Cell, Table, TableBuilder, TableColumn, significant};
+use perf4sight_verb::config::SettingValues;
+use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles, Section, Summary, TableFinding, Verb};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -53,11 +57,11 @@ const PUBLISHED: &str = ".cost_model/model.json";
 ///
 /// # Errors
 /// No path, or several.
-pub(crate) fn published(values: &Values<'_>, sub_option: &str) -> Result<TrainOperations> {
+pub(crate) fn published(values: &SettingValues<'_>, sub_option: &str) -> Result<TrainOperations> {
     let paths: Vec<PathBuf> = values.get::<Option<_>>("path")?.unwrap_or_default();
     let [folder] = paths.as_slice() else {
         return Err(values
-            .error("path", format!("{} are given", counted(paths.len() as u64, "folder")))
+            .error("path", format!("{} are given", count_text(paths.len() as u64, "folder")))
             .expected("one, with folders GPU/NETWORK/"));
     };
     let workspace = values.get::<Option<PathBuf>>("workspace")?.unwrap_or_else(|| folder.clone());
@@ -85,7 +89,7 @@ impl Verb for TrainOperations {
         let doubts = found.doubts().to_vec();
         let progress = context.console.progress(OperationModel::parts(&found.rows), "fitting");
         let model = match OperationModel::fit_watched(found.rows, &watch(&progress, context)) {
-            Err(_) if context.cancelled() => return Ok(interrupted()),
+            Err(_) if context.cancelled() => return Ok(interrupted_summary()),
             fitted => fitted.map_err(|error| error.file(&self.folder))?.with_doubts(&doubts),
         };
         drop(progress);
@@ -108,12 +112,12 @@ impl Verb for TrainOperations {
             "parameters": tables[2].to_json(),
             "warnings": context.warnings(),
         });
-        let trained = trained(&model);
-        let files = files.write(&Model::Operations(Box::new(model)), &trained, context)?;
-        let column = Column::number("left_out_percent", "error of networks left out");
+        let trained = describe_model(&model);
+        let files = files.write(&CostModel::Operations(Box::new(model)), &trained, context)?;
+        let column = TableColumn::number("left_out_percent", "error of networks left out");
         Ok(Summary {
             answer: trained.answer,
-            findings: vec![Finding { about: self.out.display().to_string(), column, cell: Percent(off).into() }],
+            findings: vec![TableFinding { about: self.out.display().to_string(), column, cell: Percent(off).into() }],
             files: files.into_iter().chain(self.rows.iter().map(|rows| ("operations", rows.clone()))).collect(),
             json,
             tables,
@@ -122,29 +126,29 @@ impl Verb for TrainOperations {
     }
 }
 
-fn trained(model: &OperationModel) -> Trained {
+fn describe_model(model: &OperationModel) -> TrainedModel {
     let groups = || left_out(model).flat_map(|one| &one.groups);
-    let error = |group: &Group| LeftOutError {
+    let error = |group: &LeftOutGroup| LeftOutError {
         name: group.name.clone(),
         mean: group.mean_percent,
         nine_of_ten: Some(group.nine_of_ten_percent()),
     };
-    let prediction = |one: &Predicted| Prediction {
+    let prediction = |one: &PredictedOperation| LeftOutPrediction {
         name: one.name.clone(),
         measured: one.measured_us,
         predicted: one.predicted_us,
         deviations: None,
     };
-    let series = |one: &LeftOut| {
+    let series = |one: &LeftOutGroups| {
         let all = one.groups.iter().flat_map(|group| &group.predicted);
         (format!("{} left out", one.what), all.map(prediction).collect())
     };
-    Trained {
+    TrainedModel {
         title: "A model of operations on GPUs".to_owned(),
-        subtitle: format!("Fitted on {}.", counted(model.rows() as u64, "operation")),
-        answer: answer(model),
+        subtitle: format!("Fitted on {}.", count_text(model.rows() as u64, "operation")),
+        answer: answer_text(model),
         errors: groups().map(error).collect(),
-        predictions: Predictions { what: "operation (us)", series: left_out(model).map(series).collect() },
+        predictions: LeftOutPredictions { what: "operation (us)", series: left_out(model).map(series).collect() },
         tables: vec![self::groups(model), classes(model)],
         parameters: Some(parameters(model)),
     }
@@ -163,7 +167,7 @@ impl TrainOperations {
     }
 
     /// The table of rows, if it is asked for, and its file, which may be written.
-    fn table(&self, rows: &[Row], read: &[PathBuf]) -> Result<Option<(&PathBuf, String)>> {
+    fn table(&self, rows: &[OperationRow], read: &[PathBuf]) -> Result<Option<(&PathBuf, String)>> {
         let Some(file) = &self.rows else { return Ok(None) };
         overwrite::check_inputs(file, self.inputs(read))?;
         if [self.out.clone(), page_of(&self.out)].contains(file) {
@@ -188,7 +192,7 @@ impl TrainOperations {
         self.table(&found.rows, &read).map(drop)
     }
 
-    fn check_precisions(&self, rows: &[Row]) -> Result<()> {
+    fn check_precisions(&self, rows: &[OperationRow]) -> Result<()> {
         let has = |half: bool| rows.iter().any(|row| row.element.is_half() == half);
         match self.both_precisions && !(has(true) && has(false)) {
             false => Ok(()),
@@ -224,7 +228,7 @@ fn with_interval((mean, interval): (f64, Option<[f64; 2]>)) -> String {
     }
 }
 
-fn answer(model: &OperationModel) -> String {
+fn answer_text(model: &OperationModel) -> String {
     let gpus: Vec<&str> = model.measured().collect();
     let by_network = model.by_network();
     let left_out = match by_network.is_by_network() {
@@ -233,8 +237,8 @@ fn answer(model: &OperationModel) -> String {
     };
     let known = format!(
         "{} of {} on {}: predictions of an operation of {left_out} are off by {} on average, those of the sum over a network by {}.",
-        counted(model.rows() as u64, "operation"),
-        counted(model.networks().count() as u64, "network"),
+        count_text(model.rows() as u64, "operation"),
+        count_text(model.networks().count() as u64, "network"),
         gpus.join(", "),
         with_interval(by_network.mean_percent()),
         with_interval(by_network.total_percent()),
@@ -249,13 +253,13 @@ fn answer(model: &OperationModel) -> String {
     std::iter::once(known).chain(unknown).collect::<Vec<_>>().join(" ")
 }
 
-fn left_out(model: &OperationModel) -> impl Iterator<Item = &LeftOut> {
+fn left_out(model: &OperationModel) -> impl Iterator<Item = &LeftOutGroups> {
     std::iter::once(model.by_network()).chain(model.by_gpu())
 }
 
 fn groups(model: &OperationModel) -> Table {
     let all = left_out(model).flat_map(|one| one.groups.iter().map(|group| (one.what.as_str(), group)));
-    Rows::new("Errors of networks and GPUs that were left out of the fit", all)
+    TableBuilder::new("Errors of networks and GPUs that were left out of the fit", all)
         .text("kind", "left out", |(what, _)| *what)
         .text("left_out", "which", |(_, group)| group.name.clone())
         .number("rows", "operations", |(_, group)| group.rows)
@@ -266,7 +270,7 @@ fn groups(model: &OperationModel) -> Table {
 
 fn classes(model: &OperationModel) -> Table {
     let all = left_out(model).flat_map(|one| one.by_class().into_iter().map(|class| (one.what.as_str(), class)));
-    Rows::new("The same by class", all)
+    TableBuilder::new("The same by class", all)
         .text("kind", "left out", |(what, _)| *what)
         .text("class", "class", |(_, (class, _))| *class)
         .number("rows", "operations", |(_, (_, (rows, _)))| *rows)
@@ -275,7 +279,7 @@ fn classes(model: &OperationModel) -> Table {
 }
 
 fn parameters(model: &OperationModel) -> Table {
-    Rows::new(
+    TableBuilder::new(
         "What operations reach of the data sheets, without what trees add; of GB/s more than 100 % where caches hold what is read",
         model.parameters(),
     )
@@ -296,15 +300,15 @@ impl PredictOperations {
         let predicted = rows.iter().map(|row| self.predict(model, row)).collect::<Result<Vec<_>>>();
         let predicted = predicted.map_err(|error| error.file(&self.operations))?;
         model.doubts().iter().for_each(|doubt| context.warn(format_args!("the model of operations: {doubt}")));
-        self.unmeasured(model, &rows)?.into_iter().for_each(|warning| context.warn(warning));
-        unlike(&rows, &predicted).into_iter().for_each(|warning| context.warn(warning));
+        self.unmeasured_gpus(model, &rows)?.into_iter().for_each(|warning| context.warn(warning));
+        unmeasured_warning(&rows, &predicted).into_iter().for_each(|warning| context.warn(warning));
         let fitted = rows.iter().map(|row| self.is_fitted(model, row)).collect::<Result<Vec<bool>>>()?;
         let table = table(&rows, &predicted, &fitted);
         if let Some(out) = &self.out {
             overwrite::save(out, table.to_csv(), self.overwrite)?;
         }
         Ok(Summary {
-            answer: self.compared(model, &rows, &predicted, &fitted),
+            answer: self.error_sentence(model, &rows, &predicted, &fitted),
             files: self.out.iter().map(|out| ("predictions", out.clone())).collect(),
             json: json!({ "predictions": table.to_json(), "warnings": context.warnings() }),
             tables: vec![table],
@@ -313,7 +317,7 @@ impl PredictOperations {
     }
 
     /// The GPU of a row: that of the request, or its own.
-    fn gpu<'r>(&'r self, row: &'r Row) -> Result<&'r str> {
+    fn gpu<'r>(&'r self, row: &'r OperationRow) -> Result<&'r str> {
         match (&self.gpu, row.gpu.as_str()) {
             (Some(gpu), _) => Ok(gpu),
             (None, "") => Err(Error::usage("the rows name no GPU").expected("a column gpu, or --gpu NAME")),
@@ -322,26 +326,32 @@ impl PredictOperations {
     }
 
     /// Whether the model was fitted on the row's network, and on its GPU.
-    fn is_fitted(&self, model: &OperationModel, row: &Row) -> Result<bool> {
+    fn is_fitted(&self, model: &OperationModel, row: &OperationRow) -> Result<bool> {
         let network = !row.network.is_empty() && model.networks().any(|name| name == row.network);
         Ok(network && model.device(self.gpu(row)?)?.measured)
     }
 
     /// What was measured on the GPU of the request; on others it says nothing of the predictions.
-    fn compared(&self, model: &OperationModel, rows: &[Row], predicted: &[Estimate], fitted: &[bool]) -> String {
+    fn error_sentence(
+        &self,
+        model: &OperationModel,
+        rows: &[OperationRow],
+        predicted: &[TimeEstimate],
+        fitted: &[bool],
+    ) -> String {
         let name = |gpu: &str| model.device(gpu).map(|device| device.name).ok();
         let asked = self.gpu.as_deref().and_then(name);
-        let is_own = |row: &Row| self.gpu.is_none() || row.gpu.is_empty() || name(&row.gpu) == asked;
+        let is_own = |row: &OperationRow| self.gpu.is_none() || row.gpu.is_empty() || name(&row.gpu) == asked;
         let own = rows.iter().zip(predicted).zip(fitted).filter(|((row, _), _)| is_own(row) && row.time_us > 0.0);
-        scored(own.map(|(pair, fitted)| (*fitted, pair)).collect(), "measured operation", compared)
+        score_sentence(own.map(|(pair, fitted)| (*fitted, pair)).collect(), "measured operation", error_text)
     }
 
-    fn predict(&self, model: &OperationModel, row: &Row) -> Result<Estimate> {
+    fn predict(&self, model: &OperationModel, row: &OperationRow) -> Result<TimeEstimate> {
         model.predict(row, &model.device(self.gpu(row)?)?)
     }
 
     /// A warning for each GPU that was never measured.
-    fn unmeasured(&self, model: &OperationModel, rows: &[Row]) -> Result<Vec<String>> {
+    fn unmeasured_gpus(&self, model: &OperationModel, rows: &[OperationRow]) -> Result<Vec<String>> {
         let mut names: Vec<&str> = rows.iter().map(|row| self.gpu(row)).collect::<Result<_>>()?;
         names.sort_unstable();
         names.dedup();
@@ -353,9 +363,9 @@ impl PredictOperations {
     }
 }
 
-fn table(rows: &[Row], predicted: &[Estimate], fitted: &[bool]) -> Table {
-    let measured = |row: &Row| if row.time_us > 0.0 { Cell::from(row.time_us) } else { Cell::from("") };
-    Rows::new(
+fn table(rows: &[OperationRow], predicted: &[TimeEstimate], fitted: &[bool]) -> Table {
+    let measured = |row: &OperationRow| if row.time_us > 0.0 { Cell::from(row.time_us) } else { Cell::from("") };
+    TableBuilder::new(
         "Predicted operations; nine of ten measurements are expected in the interval",
         rows.iter().zip(predicted).zip(fitted),
     )
@@ -368,20 +378,21 @@ fn table(rows: &[Row], predicted: &[Estimate], fitted: &[bool]) -> Table {
     .number("low_us", "from (us)", |((_, one), _)| one.interval_us.0)
     .number("high_us", "to (us)", |((_, one), _)| one.interval_us.1)
     .number("measured_us", "measured (us)", |((row, _), _)| measured(row))
-    .text("fitted", "fitted", |(_, fitted)| plan_table::fitted(**fitted))
+    .text("fitted", "fitted", |(_, fitted)| plan_table::fitted_cell(**fitted))
     .text("unlike", "unlike measured", |((_, one), _)| if one.unlike { "yes" } else { "no" })
     .table()
 }
 
 /// That operations are unlike all measured ones, with the one that is least certain.
-fn unlike(rows: &[Row], predicted: &[Estimate]) -> Option<String> {
-    let unlike: Vec<(&Row, &Estimate)> = rows.iter().zip(predicted).filter(|(_, one)| one.unlike).collect();
-    let width = |one: &Estimate| one.interval_us.1 / one.interval_us.0;
+fn unmeasured_warning(rows: &[OperationRow], predicted: &[TimeEstimate]) -> Option<String> {
+    let unlike: Vec<(&OperationRow, &TimeEstimate)> =
+        rows.iter().zip(predicted).filter(|(_, one)| one.unlike).collect();
+    let width = |one: &TimeEstimate| one.interval_us.1 / one.interval_us.0;
     let (row, least_certain) = unlike.iter().max_by(|(_, one), (_, other)| width(one).total_cmp(&width(other)))?;
     Some(format!(
         "{} of {} are unlike those measured of their class, mostly in size: their times rest on what is usual of GPUs ({} {}: {} to {} us)",
         unlike.len(),
-        counted(rows.len() as u64, "operation"),
+        count_text(rows.len() as u64, "operation"),
         row.operation,
         row.shapes,
         significant(least_certain.interval_us.0),
@@ -390,12 +401,12 @@ fn unlike(rows: &[Row], predicted: &[Estimate]) -> Option<String> {
 }
 
 /// How far predictions of operations are from what was measured.
-fn compared(measured: &[(&Row, &Estimate)]) -> String {
+fn error_text(measured: &[(&OperationRow, &TimeEstimate)]) -> String {
     let off = measured.iter().map(|(row, one)| 100.0 * (one.time_us / row.time_us - 1.0).abs()).collect::<Vec<_>>();
     let held = measured.iter().filter(|(row, one)| (one.interval_us.0..=one.interval_us.1).contains(&row.time_us));
     format!(
         "Predictions of {} that were not fitted are {} off on average; measurements within their intervals: {}.",
-        counted(measured.len() as u64, "measured operation"),
+        count_text(measured.len() as u64, "measured operation"),
         Percent(stats::mean(&off)),
         held.count()
     )

@@ -2,32 +2,34 @@
 
 use super::choose_plan::ChoosePlan;
 use super::half_precision;
-use super::strategy::{SEARCHES, Strategy};
-use crate::passes::{PASSES, Wanted};
-use crate::search::{Search, SearchMethod, Searches};
+use super::strategy::{OptimizeTraces, SEARCHES};
+use crate::passes::{PASSES, PassSettings};
+use crate::search::{SearchMethod, SearchOptions, SearchSettings};
 use crate::simulated_memory::SimulatedStep;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_replay::communication::Algorithm;
-use perf4sight_replay::request::Request;
+use perf4sight_replay::communication::CollectiveAlgorithm;
+use perf4sight_replay::request::ReplayRequest;
 use perf4sight_step::workload::Optimizer as UpdateRule;
 use perf4sight_verb::config::Conflicts::WithAllBut;
-use perf4sight_verb::config::Missing::{Literal, Unset};
-use perf4sight_verb::config::{Setting, Table as Settings, Values, flag, integer, memory, number, path, word};
-use perf4sight_verb::{Context, Divisible, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::config::DefaultValue::{Literal, Unset};
+use perf4sight_verb::config::{
+    Setting, SettingTable as Settings, SettingValues, flag, integer, memory, number, path, word,
+};
+use perf4sight_verb::{Context, CountedNoun, Divisible, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use std::path::PathBuf;
 
 /// The section `[optimize]`.
 pub static SPEC: Spec = Spec {
     table: Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS, half_precision::SETTINGS] },
-    subject: Noun { one: "change", several: "changes" },
-    parse: |values| Ok(Box::new(Optimize::parse(values)?)),
+    subject: CountedNoun { one: "change", several: "changes" },
+    parse: |values| Ok(Box::new(OptimizeVerb::parse(values)?)),
 };
 
 /// `perf4sight optimize`.
 pub static VERB: VerbSpec = VerbSpec {
     table: Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS, half_precision::SETTINGS] },
     after_help: AFTER_HELP,
-    parse: |values| Ok(Box::new(Optimize::parse(values)?)),
+    parse: |values| Ok(Box::new(OptimizeVerb::parse(values)?)),
 };
 
 const ABOUT: &str =
@@ -41,45 +43,45 @@ Examples:
 
 const SETTINGS: &[Setting] = &[
     path("traces")
-        .many()
-        .or("{record.out}")
+        .many_values()
+        .or_default("{record.out}")
         .or_on_command_line(Literal("[]"))
         .positional("PATH")
         .help("Traces of one job, one of each rank, or a folder of them. Not with --plans."),
-    word("pass", passes).many().or("[]").help("What to search for; by default everything."),
+    word("pass", passes).many_values().or_default("[]").help("What to search for; by default everything."),
     number("plain_step_ms", 1e-6)
         .value("MS")
         .help("Milliseconds of a step without the profiler, the mean of many; what recording adds is then taken out."),
-    word("optimizer", optimizers).or("mcmc").help(
+    word("optimizer", optimizers).or_default("mcmc").help(
         "How operator fusion is searched: dp along the critical path, mcmc by random moves after that, mcts by a tree of moves.",
     ),
-    integer("moves", 1, i64::MAX).or("20000").help("Number of moves that the search evaluates."),
-    integer("seed", 0, i64::MAX).or("0").help("Seed of the search: the same traces and seed give the same files."),
-    integer("searches", 1, 10_000).or("1").help(
+    integer("moves", 1, i64::MAX).or_default("20000").help("Number of moves that the search evaluates."),
+    integer("seed", 0, i64::MAX).or_default("0").help("Seed of the search: the same traces and seed give the same files."),
+    integer("searches", 1, 10_000).or_default("1").help(
         "Number of searches with successive seeds, run in parallel, with --slurm on several machines; the best result is used.",
     ),
     flag("simulate").help("Assume that fused operations, except the last, take 0.8 of their time, as in dPRO."),
     path("xla_candidate_path")
-        .named("candidates")
+        .with_flag("candidates")
         .alias("xla-candidate-path")
         .value("FILE")
         .help("Names of the operations that may be fused, one a line; by default all that compilers fuse."),
     path("clusters").value("FILE").help("A cluster_mapping.txt, which assigns operations to groups: gradients that one group computes are reduced together (from_opfs2tsfs)."),
-    word("algorithm", Algorithm::names).or("ring").help("How collective operations are done."),
+    word("algorithm", CollectiveAlgorithm::names).or_default("ring").help("How collective operations are done."),
     path("nccl_tests")
         .value("FILE")
         .help("The output of all_reduce_perf of nccl-tests, whose costs of communication replace fitted ones."),
     path("cost_model").value("MODEL.json").help("A model of operations of several GPUs; cost-model train fits one."),
     path("plans").value("FILE").conflicts(WithAllBut(OF_PLANS)).help("The plans to choose from, as cost-model reads them."),
     path("model")
-        .or("{cost_model.out}")
+        .or_default("{cost_model.out}")
         .or_on_command_line(Unset)
         .value("MODEL.json")
         .help("The model that predicts the steps of plans; cost-model train fits one."),
     path("network").value("FILE.onnx").help("The network that the ranks train; its memory is simulated."),
     integer("batch", 1, i64::MAX).requires("network").help("Samples of a rank's step, for --network."),
     word("update", || UpdateRule::ALL.map(UpdateRule::name).to_vec())
-        .or("adamw")
+        .or_default("adamw")
         .requires("network")
         .help("How a step changes the weights, for --network."),
     memory("memory_budget", "GiB").value("SIZE").help("Memory of a GPU that a step may take, such as 40GiB."),
@@ -103,26 +105,26 @@ fn optimizers() -> Vec<&'static str> {
 
 /// The request.
 #[derive(Debug)]
-enum Optimize {
+enum OptimizeVerb {
     Plans(ChoosePlan),
-    Traces(Box<Strategy>),
+    Traces(Box<OptimizeTraces>),
 }
 
-impl Optimize {
-    fn parse(values: &Values<'_>) -> Result<Self> {
+impl OptimizeVerb {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
         match values.get::<Option<PathBuf>>("plans")? {
-            Some(plans) => Ok(Optimize::Plans(plan(values, plans)?)),
-            None => Ok(Optimize::Traces(Box::new(strategy(values)?))),
+            Some(plans) => Ok(OptimizeVerb::Plans(plan(values, plans)?)),
+            None => Ok(OptimizeVerb::Traces(Box::new(strategy(values)?))),
         }
     }
 }
 
-fn plan(values: &Values<'_>, plans: PathBuf) -> Result<ChoosePlan> {
+fn plan(values: &SettingValues<'_>, plans: PathBuf) -> Result<ChoosePlan> {
     let model = values.get::<Option<PathBuf>>("model")?;
     let model = model.ok_or_else(|| {
         values
             .error("plans", "there is no model that predicts the steps of plans")
-            .help(format!("add {}; cost-model train fits one", values.spelled("model")))
+            .help(format!("add {}; cost-model train fits one", values.spelling("model")))
     })?;
     Ok(ChoosePlan {
         plans,
@@ -133,7 +135,7 @@ fn plan(values: &Values<'_>, plans: PathBuf) -> Result<ChoosePlan> {
     })
 }
 
-fn strategy(values: &Values<'_>) -> Result<Strategy> {
+fn strategy(values: &SettingValues<'_>) -> Result<OptimizeTraces> {
     let traces: Vec<PathBuf> = values.get("traces")?;
     if traces.is_empty() {
         return Err(Error::usage("neither traces nor plans are given")
@@ -144,18 +146,18 @@ fn strategy(values: &Values<'_>) -> Result<Strategy> {
             .error("model", "it predicts the steps of plans, and there are none")
             .expected(values.written_as("plans", "FILE")));
     }
-    let request = Request::parse(values, Vec::new())?;
+    let request = ReplayRequest::parse(values, Vec::new())?;
     let out = values.get::<Option<PathBuf>>("out")?.unwrap_or_else(|| PathBuf::from("optimize"));
-    let first = Search {
-        optimizer: values.named("optimizer", SearchMethod::parse)?,
+    let first = SearchOptions {
+        optimizer: values.parse_word("optimizer", SearchMethod::parse)?,
         seed: values.get("seed")?,
         moves: values.get("moves")?,
     };
-    Ok(Strategy {
+    Ok(OptimizeTraces {
         traces,
         passes: values.get("pass")?,
-        wanted: Wanted {
-            searches: Searches { first, count: values.get("searches")?, folder: out.join(SEARCHES) },
+        wanted: PassSettings {
+            searches: SearchSettings { first, count: values.get("searches")?, folder: out.join(SEARCHES) },
             simulate: values.get("simulate")?,
             candidates: values.get("xla_candidate_path")?,
             clusters: values.get("clusters")?,
@@ -169,37 +171,37 @@ fn strategy(values: &Values<'_>) -> Result<Strategy> {
 }
 
 /// The step of a network file that is simulated.
-fn network(values: &Values<'_>) -> Result<Option<SimulatedStep>> {
+fn network(values: &SettingValues<'_>) -> Result<Option<SimulatedStep>> {
     let Some(network) = values.get::<Option<PathBuf>>("network")? else { return Ok(None) };
     let batch = values.get::<Option<u64>>("batch")?.ok_or_else(|| {
         values
             .error("network", "how many samples a step has is not given")
-            .help(format!("add {}, the samples of a rank's step", values.spelled("batch")))
+            .help(format!("add {}, the samples of a rank's step", values.spelling("batch")))
     })?;
-    Ok(Some(SimulatedStep { network, batch, optimizer: values.named("update", UpdateRule::parse)? }))
+    Ok(Some(SimulatedStep { network, batch, optimizer: values.parse_word("update", UpdateRule::parse)? }))
 }
 
-impl Verb for Optimize {
+impl Verb for OptimizeVerb {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         match self {
-            Optimize::Plans(plans) => plans.run(context),
-            Optimize::Traces(strategy) => strategy.run(context),
+            OptimizeVerb::Plans(plans) => plans.run(context),
+            OptimizeVerb::Traces(strategy) => strategy.run(context),
         }
     }
 }
 
-impl Section for Optimize {
+impl Section for OptimizeVerb {
     fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         match self {
-            Optimize::Plans(plans) => Ok(plans.outline()),
-            Optimize::Traces(strategy) => strategy.outline(),
+            OptimizeVerb::Plans(plans) => Ok(plans.outline()),
+            OptimizeVerb::Traces(strategy) => strategy.outline(),
         }
     }
 
     fn divisible(&self) -> Option<&dyn Divisible> {
         match self {
-            Optimize::Plans(_) => None,
-            Optimize::Traces(strategy) => strategy.searches_something().then_some(&**strategy),
+            OptimizeVerb::Plans(_) => None,
+            OptimizeVerb::Traces(strategy) => strategy.searches_something().then_some(&**strategy),
         }
     }
 }
@@ -207,9 +209,9 @@ impl Section for Optimize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_verb::config::{Document, Entry, Origin, Value};
+    use perf4sight_verb::config::{ConfigDocument, ConfigEntry, Value, ValueOrigin};
 
-    fn parsed(arguments: &[(&str, &str)]) -> Result<Optimize> {
+    fn parsed(arguments: &[(&str, &str)]) -> Result<OptimizeVerb> {
         let table = Settings { section: "optimize", about: ABOUT, groups: &[SETTINGS, half_precision::SETTINGS] };
         let entry = |(key, word): &(&str, &str)| {
             let setting = table.setting(key).unwrap();
@@ -219,15 +221,15 @@ mod tests {
                 one if setting.many => Value::List(vec![one]),
                 one => one,
             };
-            Entry { key: (*key).to_owned(), value, origin: Origin::Argument(setting.spelled()) }
+            ConfigEntry { key: (*key).to_owned(), value, origin: ValueOrigin::Argument(setting.spelling()) }
         };
-        let document = Document::of_arguments("optimize", arguments.iter().map(entry).collect());
-        Optimize::parse(&Values::of_arguments(&document, &table)?)
+        let document = ConfigDocument::of_arguments("optimize", arguments.iter().map(entry).collect());
+        OptimizeVerb::parse(&SettingValues::of_arguments(&document, &table)?)
     }
 
     #[test]
     fn traces_or_plans_are_optimized() {
-        let Ok(Optimize::Traces(strategy)) =
+        let Ok(OptimizeVerb::Traces(strategy)) =
             parsed(&[("traces", "traces"), ("pass", "tensor_fusion,amp"), ("memory_budget", "16GiB")])
         else {
             panic!("traces give no strategy")
@@ -238,7 +240,7 @@ mod tests {
             (PathBuf::from("optimize"), SearchMethod::Mcmc)
         );
         let plans = parsed(&[("plans", "plans.csv"), ("model", "model.json")]);
-        assert!(matches!(plans, Ok(Optimize::Plans(_))));
+        assert!(matches!(plans, Ok(OptimizeVerb::Plans(_))));
     }
 
     #[test]

@@ -1,38 +1,38 @@
 //! Plans as rows of tables, and what is warned of them.
 
-use crate::plan::Plan;
-use crate::step::{LeftOut, PredictedStep};
-use perf4sight_report::{Cell, Column};
+use crate::plan::TransformerPlan;
+use crate::step::{LeftOutPlans, PredictedStep};
+use perf4sight_report::{Cell, TableColumn};
 use perf4sight_verb::Context;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of GPUs, by its name in [`crate::plan::Plan::numbers`].
+/// The number of GPUs, by its name in [`crate::plan::TransformerPlan::numbers`].
 const GPUS: &str = "gpus";
 /// GPUs of a usual server.
 const SERVER: u64 = 8;
 /// Values of a number that a warning names.
 const NAMED: usize = 5;
 
-/// The numbers in which plans differ: places in [`Plan::numbers`].
-pub(super) fn differing(plans: &[Plan]) -> Vec<usize> {
-    let Some(first) = plans.first().map(Plan::numbers) else { return Vec::new() };
+/// The numbers in which plans differ: places in [`TransformerPlan::numbers`].
+pub(super) fn differing_numbers(plans: &[TransformerPlan]) -> Vec<usize> {
+    let Some(first) = plans.first().map(TransformerPlan::numbers) else { return Vec::new() };
     let differs = |place: &usize| plans.iter().any(|plan| plan.numbers()[*place] != first[*place]);
     (0..first.len()).filter(differs).collect()
 }
 
 /// Columns of these numbers.
-pub(super) fn columns(places: &[usize], plan: &Plan) -> Vec<Column> {
+pub(super) fn columns(places: &[usize], plan: &TransformerPlan) -> Vec<TableColumn> {
     let names = plan.numbers();
-    places.iter().map(|place| Column::number(names[*place].0, names[*place].0.replace('_', " "))).collect()
+    places.iter().map(|place| TableColumn::number(names[*place].0, names[*place].0.replace('_', " "))).collect()
 }
 
 /// Cells of these numbers.
-pub(super) fn cells(places: &[usize], plan: &Plan) -> Vec<Cell> {
+pub(super) fn cells(places: &[usize], plan: &TransformerPlan) -> Vec<Cell> {
     places.iter().map(|place| Cell::from(plan.numbers()[*place].1)).collect()
 }
 
 /// "tensor 2 x data 2 x pipeline 1, micro-batch 4".
-pub(super) fn words(plan: &Plan) -> String {
+pub(super) fn degrees_text(plan: &TransformerPlan) -> String {
     format!(
         "tensor {} x data {} x pipeline {}, micro-batch {}",
         plan.tensor_parallel, plan.data_parallel, plan.pipeline_parallel, plan.micro_batch
@@ -40,7 +40,7 @@ pub(super) fn words(plan: &Plan) -> String {
 }
 
 /// "each plan", "tensor parallel 8".
-pub(super) fn left_out(one: &LeftOut) -> String {
+pub(super) fn left_out(one: &LeftOutPlans) -> String {
     match one.value {
         Some(value) => format!("{} {value}", one.what),
         None => one.what.clone(),
@@ -48,7 +48,7 @@ pub(super) fn left_out(one: &LeftOut) -> String {
 }
 
 /// "tensor_parallel 8, gpus 16", "tensor_parallel 2 x micro_batch 8"; empty where everything was measured.
-pub(super) fn unmeasured(step: &PredictedStep) -> String {
+pub(super) fn unmeasured_text(step: &PredictedStep) -> String {
     let words = |number: &(&str, u64)| format!("{} {}", number.0, number.1);
     let together = step.never_together.iter().map(words).collect::<Vec<_>>().join(" x ");
     let all = step.unmeasured.iter().map(words).chain(Some(together).filter(|words| !words.is_empty()));
@@ -56,7 +56,7 @@ pub(super) fn unmeasured(step: &PredictedStep) -> String {
 }
 
 /// "yes" for a plan that the model was fitted on.
-pub(super) fn fitted(is_fitted: bool) -> Cell {
+pub(super) fn fitted_cell(is_fitted: bool) -> Cell {
     Cell::from(if is_fitted { "yes" } else { "" })
 }
 

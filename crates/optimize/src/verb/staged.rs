@@ -1,18 +1,21 @@
 //! `cost-model` with plans in stages: what is read, fitted, predicted and shown.
 
-use super::cost_model::{Predict, Train, watch};
+use super::cost_model::{PredictPlans, TrainModel, watch};
 use super::plan_table;
-use super::trained::{Different, LeftOutError, Prediction, Predictions, Trained, interrupted, mean_and_median, scored};
-use crate::model_file::Model;
-use crate::repeated::{self, Timed};
+use super::trained::{
+    DistinctPlans, LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedModel, interrupted_summary,
+    mean_and_median, score_sentence,
+};
+use crate::model_file::CostModel;
+use crate::repeated::{self, TimedPlan};
 use crate::staged::{
-    Cluster, Estimate, LEAST_PLANS, LayerTimes, LeftOutPlan, Links, MeasuredStagedPlan, PredictedStagedPlan, Shape,
-    StagedModel, read_staged_plans,
+    KnownCluster, LEAST_PLANS, LayerTimes, LeftOutPlan, MeasuredStagedPlan, NetworkShape, NodeLinks, PlanEstimate,
+    PredictedStagedPlan, StagedModel, read_staged_plans,
 };
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
-use perf4sight_base::units::{Bytes, Percent, counted};
-use perf4sight_report::{Cell, Column, Rows, Table};
+use perf4sight_base::units::{Bytes, Percent, count_text};
+use perf4sight_report::{Cell, Table, TableBuilder, TableColumn};
 use perf4sight_verb::{Context, Summary};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +37,7 @@ pub(super) fn check_is_table(plans: &Path) -> Result<()> {
 }
 
 /// Parses "hidden=1024,heads=16,sequence=2048,vocabulary=50272".
-pub(super) fn shape(text: &str) -> Result<Shape> {
+pub(super) fn shape(text: &str) -> Result<NetworkShape> {
     let wrong = |problem: String| {
         Error::usage(problem).expected("four numbers such as hidden=1024,heads=16,sequence=2048,vocabulary=50272")
     };
@@ -52,7 +55,7 @@ pub(super) fn shape(text: &str) -> Result<Shape> {
         }
     }
     let mut take = |name: &str| numbers.remove(name).ok_or_else(|| wrong(format!("{name} is missing")));
-    let shape = Shape {
+    let shape = NetworkShape {
         hidden: take("hidden")?,
         heads: take("heads")?,
         sequence: take("sequence")?,
@@ -68,15 +71,15 @@ pub(super) fn shape(text: &str) -> Result<Shape> {
 }
 
 /// Fits a model, writes it with its page, and reports how far it is off.
-pub(super) fn train(train: &Train, context: &mut Context) -> Result<Summary> {
+pub(super) fn train(train: &TrainModel, context: &mut Context) -> Result<Summary> {
     let files = train.files()?;
     let plans = read_staged_plans(&train.plans)?;
     let cluster = cluster(train)?;
-    let apart = apart(&plans).map_err(|error| error.file(&train.plans))?;
+    let apart = repeated_warning(&plans).map_err(|error| error.file(&train.plans))?;
     same_measurements(&plans).into_iter().chain(apart).for_each(|warning| context.warn(warning));
     let progress = context.console.progress(2 * plans.len() as u64, "fitting");
     let model = match StagedModel::fit_watched(&plans, cluster, &watch(&progress, context)) {
-        Err(_) if context.cancelled() => return Ok(interrupted()),
+        Err(_) if context.cancelled() => return Ok(interrupted_summary()),
         fitted => fitted.map_err(|error| error.file(&train.plans))?,
     };
     drop(progress);
@@ -84,13 +87,13 @@ pub(super) fn train(train: &Train, context: &mut Context) -> Result<Summary> {
     if memory.is_none() {
         context.warn("too few plans have a measured max_mem: memory is not predicted");
     }
-    let trained = trained(&model);
+    let trained = describe_model(&model);
     let peaks = predictions("memory (bytes)", "peaks", model.peaks_left_out());
     let of_steps = trained.predictions.contradictions(different(model.steps_left_out()));
     let of_peaks =
         peaks.contradictions(different(model.peaks_left_out())).filter(|peaks| of_steps.as_ref() != Some(peaks));
     of_steps.into_iter().chain(of_peaks).chain(model.unusual()).for_each(|warning| context.warn(warning));
-    let files = files.write(&Model::Staged(Box::new(model)), &trained, context)?;
+    let files = files.write(&CostModel::Staged(Box::new(model)), &trained, context)?;
     Ok(Summary {
         findings: train.findings(time),
         files,
@@ -126,9 +129,9 @@ fn same_measurements(plans: &[MeasuredStagedPlan]) -> Vec<String> {
 ///
 /// # Errors
 /// See [`repeated::check`].
-fn apart(plans: &[MeasuredStagedPlan]) -> Result<Option<String>> {
+fn repeated_warning(plans: &[MeasuredStagedPlan]) -> Result<Option<String>> {
     let timed = plans.iter().enumerate().filter_map(|(place, MeasuredStagedPlan { plan, step_s, .. })| {
-        Some(Timed {
+        Some(TimedPlan {
             plan: plan.identity(),
             time: (*step_s)?,
             row: format!("plan {} ({})", place + 1, plan.name),
@@ -139,20 +142,20 @@ fn apart(plans: &[MeasuredStagedPlan]) -> Result<Option<String>> {
 }
 
 /// Plans with the same measurement are left out together.
-fn different(plans: &[LeftOutPlan]) -> Different {
+fn different(plans: &[LeftOutPlan]) -> DistinctPlans {
     let measured: BTreeSet<u64> = plans.iter().map(|plan| plan.measured.to_bits()).collect();
-    Different { plans: measured.len(), by: "by what was measured", enough: LEAST_PLANS }
+    DistinctPlans { plans: measured.len(), by: "by what was measured", enough: LEAST_PLANS }
 }
 
-fn trained(model: &StagedModel) -> Trained {
+fn describe_model(model: &StagedModel) -> TrainedModel {
     let (time, memory) = model.left_out_percent();
     let (steps, peaks) = (model.steps_left_out(), model.peaks_left_out());
-    let count = counted(steps.len() as u64, "plan");
+    let count = count_text(steps.len() as u64, "plan");
     let errors = |plans: &[LeftOutPlan]| plans.iter().map(LeftOutPlan::off_percent).collect::<Vec<f64>>();
     let memory_words =
         memory.map_or(String::new(), |off| format!(", its memory of {}", mean_and_median(off, &errors(peaks))));
     let error = |one: &LeftOutPlan| LeftOutError { name: one.name.clone(), mean: one.off_percent(), nine_of_ten: None };
-    Trained {
+    TrainedModel {
         title: "A model of steps of training in stages".to_owned(),
         subtitle: format!("Fitted on {count}."),
         answer: format!(
@@ -166,20 +169,20 @@ fn trained(model: &StagedModel) -> Trained {
     }
 }
 
-fn predictions(what: &'static str, series: &str, plans: &[LeftOutPlan]) -> Predictions {
-    let one = |one: &LeftOutPlan| Prediction {
+fn predictions(what: &'static str, series: &str, plans: &[LeftOutPlan]) -> LeftOutPredictions {
+    let one = |one: &LeftOutPlan| LeftOutPrediction {
         name: one.name.clone(),
         measured: one.measured,
         predicted: one.predicted,
         deviations: None,
     };
-    Predictions { what, series: vec![(series.to_owned(), plans.iter().map(one).collect())] }
+    LeftOutPredictions { what, series: vec![(series.to_owned(), plans.iter().map(one).collect())] }
 }
 
 fn left_out(steps: &[LeftOutPlan], peaks: &[LeftOutPlan]) -> Table {
     let peak = |step: &LeftOutPlan| peaks.iter().find(|peak| peak.name == step.name);
     let of_peak = |step: &LeftOutPlan, cell: fn(&LeftOutPlan) -> Cell| peak(step).map_or(Cell::from(""), cell);
-    Rows::new("Plans that were left out of the fit", steps)
+    TableBuilder::new("Plans that were left out of the fit", steps)
         .text("plan", "plan", |step| step.name.clone())
         .number("measured_s", "measured (s)", |step| step.measured)
         .number("predicted_s", "predicted (s)", |step| step.predicted)
@@ -190,17 +193,17 @@ fn left_out(steps: &[LeftOutPlan], peaks: &[LeftOutPlan]) -> Table {
         .table()
 }
 
-fn cluster(train: &Train) -> Result<Cluster> {
+fn cluster(train: &TrainModel) -> Result<KnownCluster> {
     let mut layers = LayerTimes::default();
     train.layers.iter().try_for_each(|file| layers.add(file))?;
     let (Some(links), Some(shape)) = (&train.links, train.shape) else {
         return Err(Error::usage("plans in JSON need links and shape"));
     };
-    Ok(Cluster { shape, layers, links: Links::read(links)? })
+    Ok(KnownCluster { shape, layers, links: NodeLinks::read(links)? })
 }
 
 /// Predicts plans; compares with what was measured where the file holds it.
-pub(super) fn predict(predict: &Predict, model: &StagedModel, context: &mut Context) -> Result<Summary> {
+pub(super) fn predict(predict: &PredictPlans, model: &StagedModel, context: &mut Context) -> Result<Summary> {
     let file = predict.plans()?;
     let plans = plans(file)?;
     let predicted = plans.iter().map(|plan| model.predict(&plan.plan)).collect::<Result<Vec<_>>>();
@@ -212,7 +215,7 @@ pub(super) fn predict(predict: &Predict, model: &StagedModel, context: &mut Cont
         overwrite::save(out, table.to_csv(), predict.overwrite)?;
     }
     Ok(Summary {
-        answer: compared(&plans, &predicted, &fitted),
+        answer: error_sentence(&plans, &predicted, &fitted),
         files: predict.out.iter().map(|out| ("predictions", out.clone())).collect(),
         json: json!({ "predictions": table.to_json(), "warnings": context.warnings() }),
         tables: vec![table],
@@ -243,16 +246,16 @@ pub(super) fn warn_of_unmeasured(predicted: &[PredictedStagedPlan], context: &mu
 
 fn table(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted: &[bool]) -> Table {
     let columns = [
-        Column::text("plan", "plan"),
-        Column::number("predicted_s", "step (s)"),
-        Column::number("low_s", "from (s)"),
-        Column::number("high_s", "to (s)"),
-        Column::number("measured_s", "measured (s)"),
-        Column::number("peak_bytes", "memory"),
-        Column::number("peak_high_bytes", "to"),
-        Column::number("measured_bytes", "measured"),
-        Column::text("unmeasured", "never measured"),
-        Column::text("fitted", "fitted"),
+        TableColumn::text("plan", "plan"),
+        TableColumn::number("predicted_s", "step (s)"),
+        TableColumn::number("low_s", "from (s)"),
+        TableColumn::number("high_s", "to (s)"),
+        TableColumn::number("measured_s", "measured (s)"),
+        TableColumn::number("peak_bytes", "memory"),
+        TableColumn::number("peak_high_bytes", "to"),
+        TableColumn::number("measured_bytes", "measured"),
+        TableColumn::text("unmeasured", "never measured"),
+        TableColumn::text("fitted", "fitted"),
     ];
     let mut table = Table::new("Predicted plans; nine of ten measurements are expected in the interval", columns);
     let bytes = |value: Option<f64>| value.map_or(Cell::from(""), |value| Bytes(value as u64).into());
@@ -268,30 +271,30 @@ fn table(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted
             bytes(step.peak_bytes.map(|peak| peak.interval.1)),
             bytes(plan.peak_bytes),
             step.unmeasured.join(", ").into(),
-            plan_table::fitted(*fitted),
+            plan_table::fitted_cell(*fitted),
         ]);
     }
     table
 }
 
 /// How far predictions are from what was measured.
-fn compared(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted: &[bool]) -> String {
+fn error_sentence(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted: &[bool]) -> String {
     let triples = || plans.iter().zip(predicted).zip(fitted).map(|((plan, step), fitted)| (plan, step, *fitted));
     let steps = triples().filter_map(|(plan, step, fitted)| Some((fitted, (plan.step_s?, step.step_s))));
     let peaks = triples().filter_map(|(plan, step, fitted)| Some((fitted, (plan.peak_bytes?, step.peak_bytes?))));
     let quantities = [("step", steps.collect::<Vec<_>>()), ("memory peak", peaks.collect())];
     let sentences = quantities
         .into_iter()
-        .map(|(what, pairs)| scored(pairs, &format!("measured {what}"), |pairs| sentence(what, pairs)));
+        .map(|(what, pairs)| score_sentence(pairs, &format!("measured {what}"), |pairs| sentence(what, pairs)));
     sentences.filter(|sentence| !sentence.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-fn sentence(what: &str, pairs: &[(f64, Estimate)]) -> String {
+fn sentence(what: &str, pairs: &[(f64, PlanEstimate)]) -> String {
     let errors: Vec<f64> = pairs.iter().map(|(truth, one)| 100.0 * (one.value / truth - 1.0).abs()).collect();
     let held = pairs.iter().filter(|(truth, one)| (one.interval.0..=one.interval.1).contains(truth)).count();
     format!(
         "Of {} that were not fitted, predictions are {} off in the median, {held} are within their interval.",
-        counted(pairs.len() as u64, &format!("measured {what}")),
+        count_text(pairs.len() as u64, &format!("measured {what}")),
         Percent(perf4sight_base::stats::median(&errors))
     )
 }

@@ -1,10 +1,12 @@
 //! What `cost-model train` writes: the model, and a page that shows what was fitted and how far off it is.
 
-use crate::model_file::{self, Model};
+use crate::model_file::{self, CostModel};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Percent, counted};
+use perf4sight_base::units::{Percent, count_text};
 use perf4sight_base::{overwrite, stats};
-use perf4sight_report::{Axis, Bars, Block, Chart, Page, Plot, Point, Scatter, Series, Table, sentence, significant};
+use perf4sight_report::{
+    Axis, Bars, Block, Chart, Page, Plot, Scatter, ScatterPoint, Series, Table, sentence, significant,
+};
 use perf4sight_verb::{Context, Summary};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,7 +26,7 @@ pub(super) struct TrainedFiles {
 }
 
 /// A fitted model, as its page shows it.
-pub(super) struct Trained {
+pub(super) struct TrainedModel {
     /// The kind of model, and what it was fitted on.
     pub title: String,
     pub subtitle: String,
@@ -32,7 +34,7 @@ pub(super) struct Trained {
     /// Errors of what was left out: of a network, a GPU, or plans of a degree.
     pub errors: Vec<LeftOutError>,
     /// What was measured and predicted, left out of the fit.
-    pub predictions: Predictions,
+    pub predictions: LeftOutPredictions,
     /// Tables of errors.
     pub tables: Vec<Table>,
     pub parameters: Option<Table>,
@@ -47,14 +49,14 @@ pub(super) struct LeftOutError {
 }
 
 /// Values that were predicted without their measurement.
-pub(super) struct Predictions {
+pub(super) struct LeftOutPredictions {
     /// "step (ms)".
     pub what: &'static str,
-    pub series: Vec<(String, Vec<Prediction>)>,
+    pub series: Vec<(String, Vec<LeftOutPrediction>)>,
 }
 
 /// One of them.
-pub(super) struct Prediction {
+pub(super) struct LeftOutPrediction {
     pub name: String,
     pub measured: f64,
     pub predicted: f64,
@@ -77,7 +79,7 @@ const NAMED: usize = 2;
 
 /// The plans of a fit that check each other: each was predicted from the others.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Different {
+pub(super) struct DistinctPlans {
     pub plans: usize,
     /// What counts as different, in words.
     pub by: &'static str,
@@ -85,7 +87,7 @@ pub(super) struct Different {
     pub enough: usize,
 }
 
-impl Different {
+impl DistinctPlans {
     fn too_few(&self) -> Option<String> {
         (self.plans < self.enough).then(|| {
             format!(
@@ -96,9 +98,9 @@ impl Different {
     }
 }
 
-impl Predictions {
+impl LeftOutPredictions {
     /// What to look for where measurements contradict each other, or that too few plans differ to see it.
-    pub fn contradictions(&self, different: Different) -> Option<String> {
+    pub fn contradictions(&self, different: DistinctPlans) -> Option<String> {
         if self.series.iter().all(|(_, points)| points.is_empty()) {
             return None;
         }
@@ -107,7 +109,7 @@ impl Predictions {
         if different.plans < 2 {
             return too_few;
         }
-        let mut all: Vec<&Prediction> = self.series.iter().flat_map(|(_, points)| points).collect();
+        let mut all: Vec<&LeftOutPrediction> = self.series.iter().flat_map(|(_, points)| points).collect();
         all.sort_by(|one, other| one.ratio().total_cmp(&other.ratio()));
         let off = stats::mean(&all.iter().map(|one| 100.0 * (1.0 / one.ratio() - 1.0).abs()).collect::<Vec<_>>());
         let usual = stats::median(&all.iter().map(|one| one.ratio().ln().abs()).collect::<Vec<_>>());
@@ -115,12 +117,12 @@ impl Predictions {
             Some(_) => APART.ln(),
             None => (APART_FROM_CLOSE.1 * usual).clamp(APART_FROM_CLOSE.0.ln(), APART.ln()),
         };
-        let is_far = |one: &Prediction| one.ratio().ln().abs() > far && one.is_beyond(DEVIATIONS[0]);
+        let is_far = |one: &LeftOutPrediction| one.ratio().ln().abs() > far && one.is_beyond(DEVIATIONS[0]);
         let some_far = all.iter().any(|one| is_far(one));
         if !some_far && (too_few.is_some() || off <= POOR) {
             return too_few;
         }
-        let is_meant = |one: &&&Prediction| is_far(one) || !some_far;
+        let is_meant = |one: &&&LeftOutPrediction| is_far(one) || !some_far;
         let contradict = match all.iter().filter(is_meant).any(|one| one.is_beyond(DEVIATIONS[1])) {
             true => "some rows contradict others",
             false => "some rows may contradict others, or too few are like them to predict them",
@@ -136,7 +138,7 @@ impl Predictions {
     }
 }
 
-impl Prediction {
+impl LeftOutPrediction {
     /// How many times what was predicted was measured.
     fn ratio(&self) -> f64 {
         self.measured / self.predicted
@@ -150,7 +152,7 @@ impl Prediction {
 
 /// How far predictions are from what was measured of plans, each with whether it was fitted: of those that were not, by `sentence`; empty where
 /// nothing was measured.
-pub(super) fn scored<T>(pairs: Vec<(bool, T)>, what: &str, sentence: impl Fn(&[T]) -> String) -> String {
+pub(super) fn score_sentence<T>(pairs: Vec<(bool, T)>, what: &str, sentence: impl Fn(&[T]) -> String) -> String {
     let (fitted, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(is_fitted, _)| *is_fitted);
     let others: Vec<T> = others.into_iter().map(|(_, pair)| pair).collect();
     let scored = if others.is_empty() { String::new() } else { sentence(&others) };
@@ -158,7 +160,7 @@ pub(super) fn scored<T>(pairs: Vec<(bool, T)>, what: &str, sentence: impl Fn(&[T
         0 => String::new(),
         count => format!(
             "{} {} fitted, and {} nothing of others.",
-            counted(count, what),
+            count_text(count, what),
             if count == 1 { "was" } else { "were" },
             if count == 1 { "says" } else { "say" }
         ),
@@ -188,7 +190,12 @@ impl TrainedFiles {
     ///
     /// # Errors
     /// A file of others in the place of the model, unless it may be replaced; a failed write.
-    pub fn write(self, model: &Model, trained: &Trained, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
+    pub fn write(
+        self,
+        model: &CostModel,
+        trained: &TrainedModel,
+        context: &Context,
+    ) -> Result<Vec<(&'static str, PathBuf)>> {
         // Both were checked before the fit: if the model cannot be written, neither is.
         model_file::save(model, &self.model, self.overwrite)?;
         overwrite::save(&self.page, page(trained, context.warnings()).to_html(), self.overwrite)?;
@@ -214,11 +221,11 @@ pub(super) fn mean_and_median(mean: f64, errors: &[f64]) -> String {
 }
 
 /// What a fit that was interrupted ends with.
-pub(super) fn interrupted() -> Summary {
+pub(super) fn interrupted_summary() -> Summary {
     Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() }
 }
 
-fn page(trained: &Trained, warnings: &[String]) -> Page {
+fn page(trained: &TrainedModel, warnings: &[String]) -> Page {
     let mut page = Page::new(&trained.title, &trained.subtitle);
     let warnings: Vec<String> = warnings.iter().map(|warning| sentence(warning)).collect();
     let list = Some(warnings).filter(|warnings| !warnings.is_empty()).map(Block::List);
@@ -250,11 +257,12 @@ fn bars(errors: &[LeftOutError]) -> Option<Chart> {
         .then(|| Chart::new("How far off predictions are", caption, Plot::Bars(plot)))
 }
 
-fn scatter(predictions: &Predictions) -> Chart {
+fn scatter(predictions: &LeftOutPredictions) -> Chart {
     let count: usize = predictions.series.iter().map(|(_, points)| points.len()).sum();
     let stride = count.div_ceil(MOST_POINTS).max(1);
     let series = predictions.series.iter().map(|(name, points)| {
-        let point = |one: &Prediction| Point { x: one.measured, y: one.predicted, label: one.name.clone() };
+        let point =
+            |one: &LeftOutPrediction| ScatterPoint { x: one.measured, y: one.predicted, label: one.name.clone() };
         Series::new(name, points.iter().step_by(stride).map(point))
     });
     let plot = Scatter {
@@ -273,28 +281,31 @@ fn scatter(predictions: &Predictions) -> Chart {
 mod tests {
     use super::*;
 
-    fn predictions(ratios: &[f64]) -> Predictions {
-        let one = |(place, ratio): (usize, &f64)| Prediction {
+    fn predictions(ratios: &[f64]) -> LeftOutPredictions {
+        let one = |(place, ratio): (usize, &f64)| LeftOutPrediction {
             name: format!("plan {place}"),
             measured: 100.0 * ratio,
             predicted: 100.0,
             deviations: None,
         };
-        Predictions { what: "step (ms)", series: vec![(String::new(), ratios.iter().enumerate().map(one).collect())] }
+        LeftOutPredictions {
+            what: "step (ms)",
+            series: vec![(String::new(), ratios.iter().enumerate().map(one).collect())],
+        }
     }
 
-    const MANY: Different = Different { plans: 9, by: "but for samples", enough: 9 };
+    const MANY: DistinctPlans = DistinctPlans { plans: 9, by: "but for samples", enough: 9 };
 
     /// A GPU that is 2.2 times as fast as is usual: five plans of it are 0.57 to 0.9 times as long as four others and what is usual say, and agree
     /// with each other. Of one plan that is given twenty times nothing is known; ten times as long as four others is another unit.
     #[test]
     fn few_plans_contradict_each_other_by_much_alone() {
-        let few = Different { plans: 5, ..MANY };
+        let few = DistinctPlans { plans: 5, ..MANY };
         let faster = predictions(&[0.57, 0.7, 0.7, 0.8, 0.9]).contradictions(few).unwrap();
         assert!(faster.contains("others: 5 (but for samples), where 9 would"), "{faster}");
         let unit = predictions(&[1.05, 0.95, 10.0]).contradictions(few).unwrap();
         assert!(unit.contains("some rows contradict others") && unit.contains("plan 2 (10"), "{unit}");
-        let equal = predictions(&[0.2; 20]).contradictions(Different { plans: 1, ..MANY }).unwrap();
+        let equal = predictions(&[0.2; 20]).contradictions(DistinctPlans { plans: 1, ..MANY }).unwrap();
         assert!(equal.contains("others: 1 (but for samples)"), "{equal}");
     }
 
@@ -321,7 +332,7 @@ mod tests {
             of.series[0].1.iter_mut().for_each(|one| one.deviations = Some(0.5));
             of.series[0].1[3].deviations = Some(deviations);
             // Of eleven others, so that the mean is not poor.
-            of.series[0].1.extend((4..15).map(|place| Prediction {
+            of.series[0].1.extend((4..15).map(|place| LeftOutPrediction {
                 name: format!("plan {place}"),
                 measured: 100.0,
                 predicted: 100.0,

@@ -4,4 +4,4 @@ mod rebucket;
 mod rule;
 
 pub use rebucket::{Bucket, buckets_behind_gradients, buckets_of_groups, gradient_sizes, with_buckets, with_limits};
-pub use rule::{Limits, assign, assign_passes};
+pub use rule::{BucketLimits, assign, assign_passes};

@@ -1,14 +1,15 @@
 //! A step with other buckets: edits its graph.
 
-use super::{Limits, assign_passes};
-use crate::collectives::Operation;
-use crate::communication::Communication;
+use super::{BucketLimits, assign_passes};
+use crate::collectives::CollectiveOperation;
+use crate::communication::CommunicationCosts;
 use crate::graph::{
-    Builder, EdgeKind, Gradient, Graph, Kind, Node, NodeId, RankNodes, ResourceKind, StepGraph, Transfer, TransferPart,
+    EdgeKind, GradientNode, GraphBuilder, NodeId, RankNodes, ResourceKind, StepGraph, TaskGraph, TaskNode,
+    TransferNode, TransferPart, WorkKind,
 };
-use crate::simulate::{Schedule, simulate};
+use crate::simulate::{NodeSchedule, simulate};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Bytes, counted};
+use perf4sight_base::units::{Bytes, count_text};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -27,7 +28,7 @@ fn buckets_of(step: &StepGraph) -> Result<Vec<Bucket>> {
 ///
 /// # Errors
 /// As for [`buckets_of_groups`]; all-reduces that are issued before their gradients are there, or are of FSDP.
-pub fn buckets_behind_gradients(step: &StepGraph, schedule: &Schedule) -> Result<Vec<Bucket>> {
+pub fn buckets_behind_gradients(step: &StepGraph, schedule: &NodeSchedule) -> Result<Vec<Bucket>> {
     if step.is_sharded() {
         // Of gloo reduce-scatters are all-reduces, too.
         return Err(Error::input("FSDP reduces what it shards together: there are no buckets to choose")
@@ -60,7 +61,7 @@ pub fn buckets_behind_gradients(step: &StepGraph, schedule: &Schedule) -> Result
 pub fn buckets_of_groups(step: &StepGraph) -> Result<Vec<Vec<Bucket>>> {
     let sizes = gradient_sizes(step)?;
     let reduces = (0..step.groups.len()).map(|group| buckets_of_group(step, group));
-    let groups: Vec<Vec<Bucket>> = reduces.filter(|buckets| reaches(buckets) == sizes.len()).collect();
+    let groups: Vec<Vec<Bucket>> = reduces.filter(|buckets| gradient_count(buckets) == sizes.len()).collect();
     let times = |rank: usize| groups.iter().filter(|buckets| ranks_of(step, buckets).contains(&rank)).count();
     let times: Vec<usize> = (0..step.ranks.len()).map(times).collect();
     if !groups.is_empty() && times.iter().all(|times| *times == 1) {
@@ -70,7 +71,7 @@ pub fn buckets_of_groups(step: &StepGraph) -> Result<Vec<Vec<Bucket>>> {
         format!(
             "the all-reduces of the step are not those of the buckets of its gradients, which have {}: {}",
             Bytes(sizes.iter().sum()),
-            reduced(step)
+            reduced_text(step)
         )
     };
     let problem = match (times.iter().any(|times| *times > 1), groups.is_empty()) {
@@ -85,7 +86,7 @@ pub fn buckets_of_groups(step: &StepGraph) -> Result<Vec<Vec<Bucket>>> {
 fn buckets_of_group(step: &StepGraph, group: usize) -> Vec<Bucket> {
     let (mut buckets, mut next) = (Vec::new(), 0);
     for (index, transfer) in step.transfers.iter().enumerate().filter(|(_, transfer)| transfer.group == group) {
-        let bytes = transfer.bytes.filter(|_| transfer.operation == Operation::AllReduce);
+        let bytes = transfer.bytes.filter(|_| transfer.operation == CollectiveOperation::AllReduce);
         if let Some(end) = bytes.and_then(|bytes| end_of_sum(&step.ranks[0].gradients, next, bytes)) {
             buckets.push((index, next..end));
             next = end;
@@ -95,7 +96,7 @@ fn buckets_of_group(step: &StepGraph, group: usize) -> Vec<Bucket> {
 }
 
 /// How many gradients are in some buckets.
-fn reaches(buckets: &[Bucket]) -> usize {
+fn gradient_count(buckets: &[Bucket]) -> usize {
     buckets.last().map_or(0, |(_, bucket)| bucket.end)
 }
 
@@ -105,20 +106,20 @@ fn ranks_of(step: &StepGraph, buckets: &[Bucket]) -> BTreeSet<usize> {
 }
 
 /// What a step reduces, in words.
-fn reduced(step: &StepGraph) -> String {
-    let reduces = step.transfers.iter().filter(|transfer| transfer.operation == Operation::AllReduce);
+fn reduced_text(step: &StepGraph) -> String {
+    let reduces = step.transfers.iter().filter(|transfer| transfer.operation == CollectiveOperation::AllReduce);
     let bytes: Vec<u64> = reduces.filter_map(|transfer| transfer.bytes).collect();
     match bytes.len() {
         0 => "there are none".to_owned(),
         count => {
             let all = Bytes(bytes.into_iter().fold(0, u64::saturating_add));
-            format!("{} reduce {all} in other parts than consecutive gradients", counted(count as u64, "all-reduce"))
+            format!("{} reduce {all} in other parts than consecutive gradients", count_text(count as u64, "all-reduce"))
         }
     }
 }
 
 /// The end of the consecutive gradients of one pass from `start` whose sizes add up to `bytes`.
-fn end_of_sum(gradients: &[Gradient], start: usize, bytes: u64) -> Option<usize> {
+fn end_of_sum(gradients: &[GradientNode], start: usize, bytes: u64) -> Option<usize> {
     let pass = gradients.get(start)?.pass;
     let own = gradients[start..].iter().take_while(|gradient| gradient.pass == pass);
     let sums = own.scan(0, |sum: &mut u64, gradient| {
@@ -154,7 +155,7 @@ pub fn gradient_sizes(step: &StepGraph) -> Result<Vec<u64>> {
 ///
 /// # Errors
 /// As for [`buckets_of_groups`]; a group whose cost is not known.
-pub fn with_limits(step: &StepGraph, communication: &Communication, limits: Limits) -> Result<StepGraph> {
+pub fn with_limits(step: &StepGraph, communication: &CommunicationCosts, limits: BucketLimits) -> Result<StepGraph> {
     buckets_behind_gradients(step, &simulate(&step.graph))?;
     with_buckets(
         step,
@@ -168,14 +169,18 @@ pub fn with_limits(step: &StepGraph, communication: &Communication, limits: Limi
 ///
 /// # Errors
 /// As for [`buckets_of_groups`]; a group whose cost is not known.
-pub fn with_buckets(step: &StepGraph, communication: &Communication, buckets: &[Range<usize>]) -> Result<StepGraph> {
+pub fn with_buckets(
+    step: &StepGraph,
+    communication: &CommunicationCosts,
+    buckets: &[Range<usize>],
+) -> Result<StepGraph> {
     let groups = buckets_of_groups(step)?;
     if groups.iter().all(|old| old.iter().map(|(_, bucket)| bucket).eq(buckets)) {
         return Ok(step.clone());
     }
     let (mut builder, mut new) = (step.graph.edit(), Vec::new());
     for old in &groups {
-        let mut change = Change { step, builder, old };
+        let mut change = Rebucketing { step, builder, old };
         new.extend(change.replace(communication, buckets)?);
         builder = change.builder;
     }
@@ -187,26 +192,26 @@ pub fn with_buckets(step: &StepGraph, communication: &Communication, buckets: &[
 }
 
 /// How much longer the recorded buckets take than the costs say that are fitted to all steps: new ones are as much off.
-fn recorded_by_fitted(step: &StepGraph, communication: &Communication, old: &[Bucket]) -> f64 {
+fn recorded_by_fitted(step: &StepGraph, communication: &CommunicationCosts, old: &[Bucket]) -> f64 {
     let transfers = || old.iter().map(|(index, _)| &step.transfers[*index]);
     let fitted = transfers().filter_map(|transfer| {
         let size = step.groups[transfer.group].size;
-        communication.time(transfer.group, Operation::AllReduce, size, transfer.bytes?)
+        communication.time(transfer.group, CollectiveOperation::AllReduce, size, transfer.bytes?)
     });
     let fitted: f64 = fitted.sum();
     let recorded: u64 = transfers().map(|transfer| step.graph.node(transfer.node).duration).sum();
     if fitted > 0.0 { recorded as f64 / fitted } else { 1.0 }
 }
 
-struct Change<'a> {
+struct Rebucketing<'a> {
     step: &'a StepGraph,
-    builder: Builder,
+    builder: GraphBuilder,
     old: &'a [Bucket],
 }
 
-impl<'a> Change<'a> {
+impl<'a> Rebucketing<'a> {
     /// Replaces the buckets of a group of ranks.
-    fn replace(&mut self, communication: &Communication, buckets: &[Range<usize>]) -> Result<Vec<Transfer>> {
+    fn replace(&mut self, communication: &CommunicationCosts, buckets: &[Range<usize>]) -> Result<Vec<TransferNode>> {
         let sizes = gradient_sizes(self.step)?;
         let slower = recorded_by_fitted(self.step, communication, self.old);
         let ranks = ranks_of(self.step, self.old);
@@ -216,7 +221,7 @@ impl<'a> Change<'a> {
         let size = self.step.groups[group].size;
         let add = |bucket: Range<usize>| {
             let bytes = sizes[bucket.clone()].iter().copied().fold(0, u64::saturating_add);
-            let time = communication.time(group, Operation::AllReduce, size, bytes);
+            let time = communication.time(group, CollectiveOperation::AllReduce, size, bytes);
             let time =
                 time.ok_or_else(|| Error::input("how long an all-reduce takes is not known from these traces"))?;
             Ok(self.add(bucket, bytes, (slower * time) as u64, &issue_times))
@@ -247,12 +252,12 @@ impl<'a> Change<'a> {
         }
     }
 
-    fn add(&mut self, bucket: Range<usize>, bytes: u64, duration: u64, issue_times: &[(usize, u64)]) -> Transfer {
+    fn add(&mut self, bucket: Range<usize>, bytes: u64, duration: u64, issue_times: &[(usize, u64)]) -> TransferNode {
         let model = &self.step.transfers[self.old[0].0];
-        let node = Node { duration, ..*self.step.graph.node(model.node) };
+        let node = TaskNode { duration, ..*self.step.graph.node(model.node) };
         let node = self.builder.node(node);
         let parts = issue_times.iter().map(|(rank, time)| self.add_part(*rank, node, &bucket, *time)).collect();
-        Transfer { node, operation: Operation::AllReduce, group: model.group, bytes: Some(bytes), parts }
+        TransferNode { node, operation: CollectiveOperation::AllReduce, group: model.group, bytes: Some(bytes), parts }
     }
 
     /// The last old part of a rank in the pass of a gradient.
@@ -266,10 +271,10 @@ impl<'a> Change<'a> {
     /// Lets a rank launch a bucket behind its last gradient, and wait for it before it copies its first gradient out.
     fn add_part(&mut self, rank: usize, transfer: NodeId, bucket: &Range<usize>, issue_time: u64) -> TransferPart {
         let own = &self.step.ranks[rank];
-        let Gradient { ready, kernel, .. } = own.gradients[bucket.end - 1];
+        let GradientNode { ready, kernel, .. } = own.gradients[bucket.end - 1];
         let call = self.builder.call("c10d::allreduce_", None);
         let row = *self.step.graph.node(ready);
-        let launch = self.builder.node(Node { duration: issue_time, call, kind: Kind::Launch, ..row });
+        let launch = self.builder.node(TaskNode { duration: issue_time, call, kind: WorkKind::Launch, ..row });
         self.builder.edge(ready, launch, EdgeKind::Order);
         // The stream of the library waits for the one that gradients are computed on (`syncStreams` of ProcessGroupNCCL.cpp).
         if let Some(kernel) = kernel {
@@ -289,19 +294,19 @@ impl<'a> Change<'a> {
     }
 }
 
-fn next_in_order(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+fn next_in_order(graph: &TaskGraph, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
     graph.successors(id).filter(|(_, kind)| *kind == EdgeKind::Order).map(|(next, _)| next)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synthetic::{Cluster, cluster};
+    use crate::synthetic::{SyntheticCluster, cluster};
 
     /// Twelve layers, four in each all-reduce, which took 10 % longer than the costs that are fitted to all steps say.
     #[test]
     fn the_buckets_of_the_step_change_nothing() {
-        let mut made = cluster(&Cluster { layers: 12, ..Cluster::default() }, 1).unwrap();
+        let mut made = cluster(&SyntheticCluster { layers: 12, ..SyntheticCluster::default() }, 1).unwrap();
         for transfer in &made.job.transfers {
             let time = made.job.graph.node(transfer.node).duration;
             made.job.graph.set_duration(transfer.node, time + time / 10);
@@ -311,7 +316,7 @@ mod tests {
         assert_eq!(with(&[0..4, 4..8, 8..12]), time(&made.job));
         assert_ne!(with(&[0..4, 4..12]), time(&made.job));
         // A cap that two layers do not fill.
-        let cap = Limits::of_cap(30.0);
+        let cap = BucketLimits::of_cap(30.0);
         assert_eq!(time(&with_limits(&made.job, &made.communication, cap).unwrap()), time(&made.job));
     }
 
@@ -319,12 +324,12 @@ mod tests {
     /// of the first.
     #[test]
     fn each_group_of_ranks_gets_the_buckets() {
-        let shape = Cluster { layers: 12, ranks: 4, ..Cluster::default() };
+        let shape = SyntheticCluster { layers: 12, ranks: 4, ..SyntheticCluster::default() };
         let mut made = cluster(&shape, 1).unwrap();
         let ambiguous = {
             let mut step = made.job.clone();
             step.groups.push(step.groups[0].clone());
-            let others = step.transfers.clone().into_iter().map(|transfer| Transfer { group: 1, ..transfer });
+            let others = step.transfers.clone().into_iter().map(|transfer| TransferNode { group: 1, ..transfer });
             step.transfers.extend(others);
             buckets_of_groups(&step).unwrap_err().to_string()
         };
@@ -338,12 +343,12 @@ mod tests {
             let node = builder.node(*step.graph.node(transfer.node));
             let (own, parts) = transfer.parts.drain(..).partition(|part| part.rank % 2 == 0);
             transfer.parts = own;
-            let other = Transfer { node, group: 1, parts, ..transfer.clone() };
+            let other = TransferNode { node, group: 1, parts, ..transfer.clone() };
             step.transfers.push(other);
         }
         step.graph = builder.finish().unwrap();
         let changed = with_buckets(step, &made.communication, std::slice::from_ref(&(0..12))).unwrap();
-        let ranks = |transfer: &Transfer| transfer.parts.iter().map(|part| part.rank).collect::<Vec<_>>();
+        let ranks = |transfer: &TransferNode| transfer.parts.iter().map(|part| part.rank).collect::<Vec<_>>();
         let all: Vec<(usize, Vec<usize>)> =
             changed.transfers.iter().map(|transfer| (transfer.group, ranks(transfer))).collect();
         assert_eq!(all, [(0, vec![0, 2]), (1, vec![1, 3])]);

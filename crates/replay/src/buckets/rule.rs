@@ -4,22 +4,22 @@ use std::ops::Range;
 
 /// Sizes in bytes at which buckets are full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct BucketLimits {
     /// Of the first bucket.
     pub first: u64,
     /// Of the others.
     pub others: u64,
 }
 
-impl Limits {
+impl BucketLimits {
     /// PyTorch's default where no `bucket_cap_mb` is given: a first bucket of 1 MiB, so that communication begins early,
     /// then 25 MiB.
-    pub const DEFAULT: Limits = Limits { first: 1 << 20, others: 25 << 20 };
+    pub const DEFAULT: BucketLimits = BucketLimits { first: 1 << 20, others: 25 << 20 };
 
     /// The limits of a `bucket_cap_mb`, which PyTorch counts in MiB and then takes for the first bucket too.
-    pub fn of_cap(mebibytes: f64) -> Limits {
+    pub fn of_cap(mebibytes: f64) -> BucketLimits {
         let bytes = (mebibytes * f64::from(1 << 20)) as u64;
-        Limits { first: bytes, others: bytes }
+        BucketLimits { first: bytes, others: bytes }
     }
 }
 
@@ -27,10 +27,10 @@ impl Limits {
 /// bucket is full as soon as it reaches its limit (`compute_bucket_assignment_by_size` in PyTorch's reducer.cpp).
 ///
 /// ```
-/// use perf4sight_replay::buckets::{Limits, assign};
-/// assert_eq!(assign(&[5, 5, 5, 5, 2], Limits { first: 4, others: 10 }), [0..1, 1..3, 3..5]);
+/// use perf4sight_replay::buckets::{BucketLimits, assign};
+/// assert_eq!(assign(&[5, 5, 5, 5, 2], BucketLimits { first: 4, others: 10 }), [0..1, 1..3, 3..5]);
 /// ```
-pub fn assign(gradients: &[u64], limits: Limits) -> Vec<Range<usize>> {
+pub fn assign(gradients: &[u64], limits: BucketLimits) -> Vec<Range<usize>> {
     let mut buckets: Vec<Range<usize>> = Vec::new();
     let (mut first, mut bytes) = (0, 0u64);
     for (index, gradient) in gradients.iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn assign(gradients: &[u64], limits: Limits) -> Vec<Range<usize>> {
 }
 
 /// The same of several backward passes: each gradient has the number of its pass and its size.
-pub fn assign_passes(gradients: impl Iterator<Item = (u32, u64)>, limits: Limits) -> Vec<Range<usize>> {
+pub fn assign_passes(gradients: impl Iterator<Item = (u32, u64)>, limits: BucketLimits) -> Vec<Range<usize>> {
     let gradients: Vec<(u32, u64)> = gradients.collect();
     let mut buckets = Vec::new();
     let mut first = 0;
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn no_bucket_has_gradients_of_two_passes() {
-        let limits = Limits { first: 10, others: 10 };
+        let limits = BucketLimits { first: 10, others: 10 };
         assert_eq!(assign_passes([(0, 5), (0, 6), (0, 2), (1, 5), (1, 6)].into_iter(), limits), [0..2, 2..3, 3..5]);
     }
 
@@ -76,7 +76,7 @@ mod tests {
         let mut gradients = vec![40, 40_960];
         gradients.extend([4_096, 4_194_304].repeat(12));
         let sizes = |range: Range<usize>| gradients[range].iter().sum::<u64>();
-        let buckets: Vec<u64> = assign(&gradients, Limits::of_cap(8.0)).into_iter().map(sizes).collect();
+        let buckets: Vec<u64> = assign(&gradients, BucketLimits::of_cap(8.0)).into_iter().map(sizes).collect();
         assert_eq!(buckets, [8_437_800, 8_396_800, 8_396_800, 8_396_800, 8_396_800, 8_396_800]);
     }
 }

@@ -1,61 +1,61 @@
 //! Estimates the offsets of clocks from the ends of exchanges.
 
 use super::order::{interval, median};
-use super::{Clock, Drift, drift, hosts, possible};
-use crate::collectives::{Exchange, Exchanges, Operation, Part, connected};
-use crate::ranks::Job;
+use super::{ClockDrift, RankClock, drift, hosts, possible};
+use crate::collectives::{CollectiveOperation, ExchangePart, RankExchange, RankExchanges, connected_sets};
+use crate::ranks::TrainingJob;
 use perf4sight_base::stats::percentile;
-use perf4sight_traces::Category;
+use perf4sight_traces::EventCategory;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The parts of an exchange, in nanoseconds from the Unix epoch by the clock of each rank.
-pub(super) type Parts = Vec<Timed>;
+pub(super) type ExchangeParts = Vec<TimedPart>;
 
 /// When a rank, by its index, takes part.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Timed {
+pub(super) struct TimedPart {
     pub rank: usize,
     pub start: i64,
     pub end: i64,
-    pub operation: Operation,
+    pub operation: CollectiveOperation,
     /// Whether it is a kernel: those of an exchange end within microseconds.
     pub is_kernel: bool,
 }
 
 /// The parts of the exchanges that tell most of clocks: first those that end nearly together, of kernels and then of processors, and last all
 /// others. Less certain ones count where they alone connect ranks, such as stages of a pipeline.
-pub(super) fn parts(job: &Job, exchanges: &Exchanges) -> Vec<Parts> {
-    let parts = |exchange: &Exchange| -> Parts {
-        let timed = |part: &Part| {
+pub(super) fn parts(job: &TrainingJob, exchanges: &RankExchanges) -> Vec<ExchangeParts> {
+    let parts = |exchange: &RankExchange| -> ExchangeParts {
+        let timed = |part: &ExchangePart| {
             let trace = &job.ranks[part.rank].trace;
             let base = trace.header.base;
             let call = exchanges.call(*part);
             let (start, end) = call.time;
             let [start, end] = [start, end].map(|moment| moment.saturating_add(base));
-            let is_kernel = trace.events[call.event as usize].category == Category::Kernel;
-            Timed { rank: part.rank, start, end, operation: call.operation, is_kernel }
+            let is_kernel = trace.events[call.event as usize].category == EventCategory::Kernel;
+            TimedPart { rank: part.rank, start, end, operation: call.operation, is_kernel }
         };
         exchange.parts.iter().map(timed).collect()
     };
-    let (together, others): (Vec<&Exchange>, Vec<&Exchange>) =
-        exchanges.whole().partition(|exchange| exchange.operation.synchronises());
-    let (kernels, processors): (Vec<Parts>, Vec<Parts>) =
+    let (together, others): (Vec<&RankExchange>, Vec<&RankExchange>) =
+        exchanges.complete().partition(|exchange| exchange.operation.synchronises());
+    let (kernels, processors): (Vec<ExchangeParts>, Vec<ExchangeParts>) =
         together.into_iter().map(parts).partition(|parts| parts.iter().all(|part| part.is_kernel));
     let mut chosen = Vec::new();
     for less_certain in [kernels, processors, others.into_iter().map(parts).collect()] {
         let known = islands(job.ranks.len(), &chosen);
-        let connects = |parts: &Parts| parts.iter().any(|part| known[part.rank] != known[parts[0].rank]);
+        let connects = |parts: &ExchangeParts| parts.iter().any(|part| known[part.rank] != known[parts[0].rank]);
         chosen.extend(less_certain.into_iter().filter(connects));
     }
     chosen
 }
 
 /// For each rank the first one that exchanges connect it with.
-fn islands<'a>(ranks: usize, exchanges: impl IntoIterator<Item = &'a Parts>) -> Vec<usize> {
+fn islands<'a>(ranks: usize, exchanges: impl IntoIterator<Item = &'a ExchangeParts>) -> Vec<usize> {
     let together: Vec<Vec<usize>> =
         exchanges.into_iter().map(|parts| parts.iter().map(|part| part.rank).collect()).collect();
-    connected(ranks, together.iter())
+    connected_sets(ranks, together.iter())
 }
 
 /// Passes over all exchanges and ranks; the medians of medians settle within a few.
@@ -65,8 +65,8 @@ const PASSES: usize = 10;
 const FASTEST: f64 = 5e-3;
 
 /// The clocks of all ranks.
-pub(super) fn clocks(job: &Job, exchanges: &[Parts]) -> Vec<Clock> {
-    let rough = rough(job.ranks.len(), exchanges);
+pub(super) fn clocks(job: &TrainingJob, exchanges: &[ExchangeParts]) -> Vec<RankClock> {
+    let rough = rough_offsets(job.ranks.len(), exchanges);
     let mut offsets = vec![0.0; job.ranks.len()];
     let mut residuals = residuals(&rough, &offsets, exchanges);
     for _ in 0..PASSES {
@@ -82,13 +82,13 @@ pub(super) fn clocks(job: &Job, exchanges: &[Parts]) -> Vec<Clock> {
     let clock = |rank: usize| {
         let found = rough[rank].map(|rough| rough as f64 + offsets[rank] - first);
         let base = job.ranks[rank].trace.header.base;
-        let shared = Shared {
+        let shared = SharedExchanges {
             own: &residuals[rank],
             first: &residuals[0],
             possible: possible::interval(possible[rank]),
             ends_together: end_together[rank] == end_together[0],
-            apart: apart(rank, exchanges),
-            ahead: ahead(rank, exchanges, possible::may_be_zero(possible[rank])),
+            apart: end_difference(rank, exchanges),
+            ahead: possible_lead(rank, exchanges, possible::may_be_zero(possible[rank])),
             host: on_first_host[rank],
         };
         clock(base, found.unwrap_or(0.0), &shared, rank == 0)
@@ -101,7 +101,7 @@ fn values(points: &[(i64, f64)]) -> Vec<f64> {
 }
 
 /// What is known of a rank's clock relative to that of the first.
-struct Shared<'a> {
+struct SharedExchanges<'a> {
     /// The residuals of both.
     own: &'a [(i64, f64)],
     first: &'a [(i64, f64)],
@@ -125,8 +125,8 @@ const ON_ONE_HOST: f64 = 1e6;
 /// that are possible.
 const FEW: usize = 6;
 
-fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
-    let mut clock = Clock {
+fn clock(base: i64, found: f64, shared: &SharedExchanges, is_first: bool) -> RankClock {
+    let mut clock = RankClock {
         base,
         offset: 0.0,
         interval: None,
@@ -136,11 +136,11 @@ fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
         is_first: false,
     };
     if is_first {
-        return Clock { interval: Some([0.0; 2]), is_first, ..clock };
+        return RankClock { interval: Some([0.0; 2]), is_first, ..clock };
     }
     let agrees = |[low, high]: [f64; 2]| low <= ON_ONE_HOST && high >= -ON_ONE_HOST;
     if shared.host && shared.possible.is_none_or(agrees) {
-        return Clock { interval: Some([0.0; 2]), is_first: true, ..clock };
+        return RankClock { interval: Some([0.0; 2]), is_first: true, ..clock };
     }
     let [own, first] = [shared.own, shared.first].map(|residuals| interval(&values(residuals)));
     let Some(([low, high], [first_low, first_high])) = own.zip(first) else { return clock };
@@ -150,7 +150,7 @@ fn clock(base: i64, found: f64, shared: &Shared, is_first: bool) -> Clock {
     let of_processors = shared.apart > 0.0;
     let interval = match shared.possible {
         Some(possible) if shared.own.len() < FEW || !shared.ends_together => possible,
-        Some(possible) => within(spread, possible),
+        Some(possible) => clamp_interval(spread, possible),
         None if !shared.ends_together && found.abs() <= shared.ahead => [spread[0].min(0.0), spread[1].max(0.0)],
         None => spread,
     };
@@ -173,7 +173,7 @@ fn with_lag([low, high]: [f64; 2], lag: f64) -> [f64; 2] {
 }
 
 /// The part of an interval that is possible; the whole if none is.
-fn within([low, high]: [f64; 2], [least, most]: [f64; 2]) -> [f64; 2] {
+fn clamp_interval([low, high]: [f64; 2], [least, most]: [f64; 2]) -> [f64; 2] {
     let both = [low.max(least), high.min(most)];
     if both[0] <= both[1] { both } else { [low, high] }
 }
@@ -184,7 +184,7 @@ const AHEAD: f64 = 3.0;
 
 /// By how many nanoseconds a rank may be ahead of another where none waits for all: a few times the median from one exchange to the next. Who sends on without
 /// waiting for who receives, as in a pipeline in one direction, may be ahead by as long as both exchange, if no message arrives before it was sent then.
-fn ahead(rank: usize, exchanges: &[Parts], is_possible: bool) -> f64 {
+fn possible_lead(rank: usize, exchanges: &[ExchangeParts], is_possible: bool) -> f64 {
     let own = exchanges.iter().flatten().filter(|part| part.rank == rank);
     let mut starts: Vec<i64> = own.map(|part| part.start).collect();
     starts.sort_unstable();
@@ -200,18 +200,19 @@ const USUAL: f64 = 90.0;
 /// By how many nanoseconds one rank may always end an exchange later than another: kernels end together, and a processor ends
 /// with the last message that it sends or receives, at some time during the transfer. This takes as long as the exchange on
 /// the rank that came last. Of the exchanges of a rank those with the most others count, for they connect it with these.
-pub(super) fn apart(rank: usize, exchanges: &[Parts]) -> f64 {
-    let own: Vec<&Parts> = exchanges.iter().filter(|parts| parts.iter().any(|part| part.rank == rank)).collect();
+pub(super) fn end_difference(rank: usize, exchanges: &[ExchangeParts]) -> f64 {
+    let own: Vec<&ExchangeParts> =
+        exchanges.iter().filter(|parts| parts.iter().any(|part| part.rank == rank)).collect();
     let most = own.iter().map(|parts| parts.len()).max().unwrap_or(0);
     let largest = own.into_iter().filter(|parts| parts.len() == most);
     let of_processors = largest.filter(|parts| parts.iter().any(|part| !part.is_kernel));
-    let transfer = |parts: &Parts| parts.iter().map(|part| part.end.saturating_sub(part.start)).min();
+    let transfer = |parts: &ExchangeParts| parts.iter().map(|part| part.end.saturating_sub(part.start)).min();
     let transfers: Vec<f64> = of_processors.filter_map(transfer).map(|time| time as f64).collect();
     if transfers.is_empty() { 0.0 } else { percentile(&transfers, USUAL) }
 }
 
 /// The drift relative to the first rank, if it is certain.
-fn drift(own: &[(i64, f64)], first: &[(i64, f64)]) -> Option<Drift> {
+fn drift(own: &[(i64, f64)], first: &[(i64, f64)]) -> Option<ClockDrift> {
     let around = own.get(own.len() / 2)?.0;
     let slope = |points: &[(i64, f64)]| {
         // Residuals are what is to be subtracted.
@@ -222,18 +223,18 @@ fn drift(own: &[(i64, f64)], first: &[(i64, f64)]) -> Option<Drift> {
     let ((own, [low, high]), (first, [first_low, first_high])) = slope(own).zip(slope(first))?;
     let (rate, interval) = (own - first, [low - first_high, high - first_low]);
     let certain = (interval[0] > 0.0 || interval[1] < 0.0) && rate.abs() < FASTEST;
-    certain.then_some(Drift { rate, interval, around })
+    certain.then_some(ClockDrift { rate, interval, around })
 }
 
 /// For each rank, by how much the ends of its exchanges, with the offsets added, are behind the median of all ranks;
 /// with the moment of each by its own clock.
-fn residuals(rough: &[Option<i64>], offsets: &[f64], exchanges: &[Parts]) -> Vec<Vec<(i64, f64)>> {
+fn residuals(rough: &[Option<i64>], offsets: &[f64], exchanges: &[ExchangeParts]) -> Vec<Vec<(i64, f64)>> {
     let mut residuals = vec![Vec::new(); offsets.len()];
     for parts in exchanges {
         // Relative to one of them, which 64 bits of a float hold to less than a nanosecond.
         let reference = parts.iter().find_map(|part| Some((rough[part.rank]?, part.end)));
         let Some((reference, about)) = reference else { continue };
-        let relative = |part: &Timed| {
+        let relative = |part: &TimedPart| {
             let moved = part.end.saturating_sub(about).saturating_add(rough[part.rank]? - reference);
             Some(moved as f64 + offsets[part.rank])
         };
@@ -248,7 +249,7 @@ fn residuals(rough: &[Option<i64>], offsets: &[f64], exchanges: &[Parts]) -> Vec
 
 /// Offsets to a nanosecond, from the median difference to a rank whose offset is known, beginning with the first rank;
 /// none for a rank without a chain of exchanges to it.
-fn rough(ranks: usize, exchanges: &[Parts]) -> Vec<Option<i64>> {
+fn rough_offsets(ranks: usize, exchanges: &[ExchangeParts]) -> Vec<Option<i64>> {
     // Differences between the first part of an exchange and each other connect all of its ranks.
     let mut pairs: BTreeMap<(usize, usize), Vec<i64>> = BTreeMap::new();
     for parts in exchanges {

@@ -1,12 +1,12 @@
 //! Which ranks share a clock, since their traces are of one host.
 
-use crate::ranks::{Job, Rank};
+use crate::ranks::{JobRank, TrainingJob};
 use perf4sight_record::Recording;
 use std::collections::BTreeSet;
 
 /// For each rank, whether it ran on the host of the first one. Traces do not contain the host; what `perf4sight record` writes next to
 /// them does, and the names that `torch.profiler.tensorboard_trace_handler` gives their files.
-pub(super) fn of_first(job: &Job) -> Vec<bool> {
+pub(super) fn of_first(job: &TrainingJob) -> Vec<bool> {
     if job.ranks.iter().all(|rank| rank.trace.header.calculated) {
         return vec![true; job.ranks.len()];
     }
@@ -24,13 +24,13 @@ pub(super) fn of_first(job: &Job) -> Vec<bool> {
 }
 
 /// The start of the system that a rank was recorded in.
-fn boot(rank: &Rank) -> Option<String> {
+fn boot(rank: &JobRank) -> Option<String> {
     Recording::next_to(&rank.trace.file).ok()??.boot
 }
 
 /// Host and process in a name such as `node1_4711.1795722663321054322.pt.trace.json`, if a thread of the trace is of that
 /// process: names can be chosen.
-fn host_and_process(rank: &Rank) -> Option<(&str, &str)> {
+fn host_and_process(rank: &JobRank) -> Option<(&str, &str)> {
     let name = rank.trace.file.file_name()?.to_str()?;
     let (own, moment) = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".pt.trace.json")?.rsplit_once('.')?;
     let (host, process) = own.rsplit_once('_')?;
@@ -42,22 +42,22 @@ fn host_and_process(rank: &Rank) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
     use perf4sight_base::error::Result;
-    use perf4sight_traces::{Builder, Category, Ranked, Span};
+    use perf4sight_traces::{EventCategory, NewEvent, RankTrace, TraceBuilder};
 
     fn on_first(names: [&str; 3]) -> Result<Vec<bool>> {
         let rank = |(number, name): (u32, &str)| {
-            let mut builder = Builder::new(name.as_ref());
+            let mut builder = TraceBuilder::new(name.as_ref());
             let process = format!("{}", 4711 + number);
-            builder.add(Span {
+            builder.add(NewEvent {
                 name: "aten::mm",
-                category: Category::Operator,
+                category: EventCategory::Operator,
                 track: [&process, "1"],
                 time: (0, 1_000),
                 collective: None,
             });
-            Ranked { rank: number, trace: builder.finish() }
+            RankTrace { rank: number, trace: builder.finish() }
         };
-        Ok(of_first(&Job::of((0..).zip(names).map(rank).collect())?))
+        Ok(of_first(&TrainingJob::from_traces((0..).zip(names).map(rank).collect())?))
     }
 
     #[test]

@@ -11,17 +11,17 @@ mod possible;
 mod set;
 mod strangers;
 
-use crate::collectives::Exchanges;
-use crate::ranks::Job;
+use crate::collectives::RankExchanges;
+use crate::ranks::TrainingJob;
 use perf4sight_base::units::{Milliseconds, Percent};
-use set::Setting;
+use set::ClockSetting;
 use std::collections::BTreeSet;
 
 /// The clocks of a job's ranks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Clocks {
-    /// The clock of each rank, in the order of [`Job::ranks`].
-    pub ranks: Vec<Clock>,
+pub struct RankClocks {
+    /// The clock of each rank, in the order of [`TrainingJob::ranks`].
+    pub ranks: Vec<RankClock>,
     /// Nanoseconds from the Unix epoch, by the first rank's clock, to zero of the common timeline: the beginning of its
     /// first step.
     pub origin: i64,
@@ -31,7 +31,7 @@ pub struct Clocks {
 
 /// The clock of a rank.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Clock {
+pub struct RankClock {
     /// The offset of its trace from the Unix epoch, in nanoseconds.
     base: i64,
     /// Nanoseconds that are added to its time to get that of the first rank.
@@ -42,39 +42,40 @@ pub struct Clock {
     /// The number of exchanges that the offset rests on.
     pub exchanges: usize,
     /// How much faster it goes, if the trace is long enough to show it.
-    pub drift: Option<Drift>,
+    pub drift: Option<ClockDrift>,
     /// When it was set.
-    settings: Vec<Setting>,
+    settings: Vec<ClockSetting>,
     /// Whether it is that of the first rank, for both ran on one host.
     pub is_first: bool,
 }
 
 /// The drift of a clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Drift {
+pub struct ClockDrift {
     /// Nanoseconds that have to be added per nanosecond.
     pub rate: f64,
     /// The 99.9 % interval of the rate.
     pub interval: [f64; 2],
-    /// The moment, from the Unix epoch by its own clock, at which [`Clock::offset`] holds; in nanoseconds.
+    /// The moment, from the Unix epoch by its own clock, at which [`RankClock::offset`] holds; in nanoseconds.
     pub around: i64,
 }
 
-impl Clocks {
+impl RankClocks {
     /// Estimates the clocks of a job's ranks from its exchanges. A clock whose interval contains zero is left as it is:
     /// the ranks of one host share their clock.
-    pub fn of(job: &Job, exchanges: &Exchanges) -> Self {
+    pub fn estimate(job: &TrainingJob, exchanges: &RankExchanges) -> Self {
         let mut parts = estimate::parts(job, exchanges);
-        let settings: Vec<Vec<Setting>> = (0..job.ranks.len()).map(|rank| set::of(rank, &parts)).collect();
+        let settings: Vec<Vec<ClockSetting>> =
+            (0..job.ranks.len()).map(|rank| set::find_settings(rank, &parts)).collect();
         for part in parts.iter_mut().flatten() {
             [part.start, part.end] = [part.start, part.end].map(|moment| set::without(&settings[part.rank], moment));
         }
         let ranks = estimate::clocks(job, &parts).into_iter().zip(settings);
-        let ranks = ranks.map(|(clock, settings)| Clock { settings, ..clock }).collect();
-        let strangers = strangers::of(job, &parts);
+        let ranks = ranks.map(|(clock, settings)| RankClock { settings, ..clock }).collect();
+        let strangers = strangers::unrelated_ranks(job, &parts);
         let first = &job.ranks[0];
         let begin = job.steps[0].of[0];
-        Clocks { origin: first.steps[begin].window.0.saturating_add(first.trace.header.base), ranks, strangers }
+        RankClocks { origin: first.steps[begin].window.0.saturating_add(first.trace.header.base), ranks, strangers }
     }
 
     /// A moment of a rank's trace on the common timeline, in nanoseconds.
@@ -86,17 +87,17 @@ impl Clocks {
 
     /// The largest half of an interval of an offset in nanoseconds: how far moments of different ranks may be off.
     pub fn uncertainty(&self) -> f64 {
-        let half = |clock: &Clock| clock.interval.map_or(0.0, |[low, high]| (high - low) / 2.0);
+        let half = |clock: &RankClock| clock.interval.map_or(0.0, |[low, high]| (high - low) / 2.0);
         self.ranks.iter().map(half).fold(0.0, f64::max)
     }
 
-    /// The steps in which a clock was set, by their index in [`Job::steps`].
-    pub(crate) fn set_during(&self, job: &Job) -> BTreeSet<usize> {
+    /// The steps in which a clock was set, by their index in [`TrainingJob::steps`].
+    pub(crate) fn set_during(&self, job: &TrainingJob) -> BTreeSet<usize> {
         self.ranks.iter().enumerate().flat_map(|(rank, clock)| set::steps(job, rank, &clock.settings)).collect()
     }
 
     /// Warnings about clocks that are not known.
-    pub fn warnings(&self, job: &Job) -> Vec<String> {
+    pub fn warnings(&self, job: &TrainingJob) -> Vec<String> {
         let unknown = self.ranks.iter().zip(&job.ranks).skip(1).filter(|(clock, _)| clock.interval.is_none());
         let unknown = unknown.map(|(_, rank)| {
             format!("rank {} shares no exchange with the others: its clock is taken as it is", rank.number)
@@ -148,7 +149,7 @@ fn is_whole_steps(offset: f64, step: f64) -> bool {
 }
 
 /// The median step of the first rank in nanoseconds.
-fn median_step(job: &Job) -> f64 {
+fn median_step(job: &TrainingJob) -> f64 {
     let length = |step: &crate::ranks::JobStep| {
         let (begin, end) = job.ranks[0].steps[step.of[0]].window;
         (end - begin) as f64
@@ -162,7 +163,7 @@ const FAST: f64 = 500e-6;
 /// From this share of a step on, the uncertainty of clocks is reported.
 const COARSE: f64 = 0.02;
 
-impl Clock {
+impl RankClock {
     /// Nanoseconds to add at a moment of its own time.
     fn correction(&self, moment: i64) -> i64 {
         let drift = self.drift.map_or(0.0, |drift| drift.rate * moment.saturating_sub(drift.around) as f64);

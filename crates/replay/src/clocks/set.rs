@@ -1,13 +1,13 @@
 //! Clocks that were set while they were recorded: from one exchange on, all of a rank end by the same time earlier or later than before.
 
-use super::estimate::{Parts, apart};
+use super::estimate::{ExchangeParts, end_difference};
 use super::order::median;
-use crate::ranks::Job;
+use crate::ranks::TrainingJob;
 use perf4sight_base::units::Milliseconds;
 
 /// That a clock was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Setting {
+pub(super) struct ClockSetting {
     /// The ends of the exchanges before and after it, in nanoseconds from the Unix epoch by its own clock.
     between: [i64; 2],
     /// Nanoseconds by which it is further on then, relative to the clock of the first rank.
@@ -24,22 +24,22 @@ const SMALLEST: f64 = 1e6;
 const SELDOM: usize = 20;
 
 /// The settings of a rank's clock.
-pub(super) fn of(rank: usize, exchanges: &[Parts]) -> Vec<Setting> {
+pub(super) fn find_settings(rank: usize, exchanges: &[ExchangeParts]) -> Vec<ClockSetting> {
     let together = exchanges.iter().filter(|parts| parts.iter().all(|part| part.operation.synchronises()));
-    let end = |parts: &Parts, wanted: usize| Some(parts.iter().find(|part| part.rank == wanted)?.end);
+    let end = |parts: &ExchangeParts, wanted: usize| Some(parts.iter().find(|part| part.rank == wanted)?.end);
     let mut ends: Vec<[i64; 2]> = together.filter_map(|parts| Some([end(parts, 0)?, end(parts, rank)?])).collect();
     ends.sort_unstable();
     let off: Vec<f64> = ends.iter().map(|[first, own]| own.saturating_sub(*first) as f64).collect();
-    let least = SMALLEST.max(apart(rank, exchanges));
+    let least = SMALLEST.max(end_difference(rank, exchanges));
     let places = changes(&off, least);
     if places.len() * SELDOM > off.len() {
         return Vec::new();
     }
-    let setting = |place: usize| Setting {
+    let setting = |place: usize| ClockSetting {
         between: [ends[place - 1][1], ends[place][1]],
         by: (median(&off[place..place + AGREE]) - median(&off[place - AGREE..place])).round() as i64,
     };
-    let settings: Vec<Setting> = places.into_iter().map(setting).collect();
+    let settings: Vec<ClockSetting> = places.into_iter().map(setting).collect();
     // Of a clock that is set back, times before and after it are the same.
     let is_in_order = settings.iter().all(|one| one.between[0] < one.between[1]);
     if is_in_order { settings } else { Vec::new() }
@@ -78,13 +78,17 @@ fn second_largest(values: &[f64], middle: f64) -> f64 {
 }
 
 /// A moment as the clock would have shown it without its settings.
-pub(super) fn without(settings: &[Setting], moment: i64) -> i64 {
+pub(super) fn without(settings: &[ClockSetting], moment: i64) -> i64 {
     let own = settings.iter().filter(|one| moment > one.between[0].midpoint(one.between[1]));
     own.fold(moment, |moment, one| moment.saturating_sub(one.by))
 }
 
-/// The steps during which a clock was set, by their index in [`Job::steps`]: when in them is not known.
-pub(super) fn steps<'a>(job: &'a Job, rank: usize, settings: &'a [Setting]) -> impl Iterator<Item = usize> + 'a {
+/// The steps during which a clock was set, by their index in [`TrainingJob::steps`]: when in them is not known.
+pub(super) fn steps<'a>(
+    job: &'a TrainingJob,
+    rank: usize,
+    settings: &'a [ClockSetting],
+) -> impl Iterator<Item = usize> + 'a {
     let base = job.ranks[rank].trace.header.base;
     let is_during = move |step: &usize| {
         let (begin, end) = job.ranks[rank].steps[job.steps[*step].of[rank]].window;
@@ -95,7 +99,7 @@ pub(super) fn steps<'a>(job: &'a Job, rank: usize, settings: &'a [Setting]) -> i
 }
 
 /// The settings in a sentence.
-pub(super) fn sentence(job: &Job, rank: usize, settings: &[Setting]) -> Option<String> {
+pub(super) fn sentence(job: &TrainingJob, rank: usize, settings: &[ClockSetting]) -> Option<String> {
     let by: Vec<String> = settings
         .iter()
         .map(|one| format!("{} {}", Milliseconds(one.by.abs() as f64 / 1e6), if one.by > 0 { "on" } else { "back" }))

@@ -1,17 +1,17 @@
 //! Matches sends and receives that were enqueued together (`batch_isend_irecv`), by their order, size and ends.
 
-use super::matching::{Alike, named_peers, of_step, step_names, transfer};
-use super::{Call, Exchange, Message, Operation, Part};
-use crate::ranks::Job;
+use super::matching::{OrderKey, named_peers, of_step, step_names, transfer};
+use super::{CollectiveCall, CollectiveOperation, ExchangePart, PeerMessage, RankExchange};
+use crate::ranks::TrainingJob;
 use std::collections::{BTreeMap, HashMap};
 
 /// The batches of all ranks as exchanges: those between which a message goes belong together, for none ends before the
 /// others take part.
-pub(super) fn of(job: &Job, calls: &[Vec<Call>]) -> Vec<Exchange> {
-    let mut batches: Vec<Part> = Vec::new();
-    let mut messages: HashMap<(Alike, usize), Vec<usize>> = HashMap::new();
+pub(super) fn match_batches(job: &TrainingJob, calls: &[Vec<CollectiveCall>]) -> Vec<RankExchange> {
+    let mut batches: Vec<ExchangePart> = Vec::new();
+    let mut messages: HashMap<(OrderKey, usize), Vec<usize>> = HashMap::new();
     for (rank, calls) in calls.iter().enumerate() {
-        let mut seen: HashMap<Alike, usize> = HashMap::new();
+        let mut seen: HashMap<OrderKey, usize> = HashMap::new();
         let names = step_names(job, rank);
         for (index, call) in calls.iter().enumerate().filter(|(_, call)| is_batch(call)) {
             let step = call.step.map(|step| names[step].clone());
@@ -20,10 +20,10 @@ pub(super) fn of(job: &Job, calls: &[Vec<Call>]) -> Vec<Exchange> {
                 let nth = seen.entry(alike.clone()).and_modify(|count| *count += 1).or_insert(0);
                 messages.entry((alike, *nth)).or_default().push(batches.len());
             }
-            batches.push(Part { rank, call: index });
+            batches.push(ExchangePart { rank, call: index });
         }
     }
-    let together = connected(batches.len(), messages.values());
+    let together = connected_sets(batches.len(), messages.values());
     let mut exchanges: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     together.iter().enumerate().for_each(|(batch, first)| exchanges.entry(*first).or_default().push(batch));
     let given = |rank: &Option<u32>| job.ranks.iter().any(|own| Some(own.number) == *rank);
@@ -39,35 +39,35 @@ pub(super) fn of(job: &Job, calls: &[Vec<Call>]) -> Vec<Exchange> {
 }
 
 /// Whether a call is a batch whose ends are all known.
-pub(super) fn is_batch(call: &Call) -> bool {
-    let knows_ends = |message: &Message| named_peers(&message.arguments).iter().any(Option::is_some);
+pub(super) fn is_batch(call: &CollectiveCall) -> bool {
+    let knows_ends = |message: &PeerMessage| named_peers(&message.arguments).iter().any(Option::is_some);
     !call.batch.is_empty() && call.batch.iter().all(knows_ends)
 }
 
 /// For each of `count` things the first one that it belongs to, through one of the sets or several.
-pub(crate) fn connected<'a>(count: usize, sets: impl Iterator<Item = &'a Vec<usize>>) -> Vec<usize> {
+pub(crate) fn connected_sets<'a>(count: usize, sets: impl Iterator<Item = &'a Vec<usize>>) -> Vec<usize> {
     let mut first: Vec<usize> = (0..count).collect();
     for set in sets {
         for pair in set.windows(2) {
-            let [one, other] = [pair[0], pair[1]].map(|thing| root(&first, thing));
+            let [one, other] = [pair[0], pair[1]].map(|thing| find_root(&first, thing));
             first[one.max(other)] = one.min(other);
         }
     }
-    (0..count).map(|thing| root(&first, thing)).collect()
+    (0..count).map(|thing| find_root(&first, thing)).collect()
 }
 
-fn root(first: &[usize], mut thing: usize) -> usize {
+fn find_root(first: &[usize], mut thing: usize) -> usize {
     while first[thing] != thing {
         thing = first[thing];
     }
     thing
 }
 
-fn exchange(job: &Job, calls: &[Vec<Call>], parts: Vec<Part>, whole: bool) -> Exchange {
+fn exchange(job: &TrainingJob, calls: &[Vec<CollectiveCall>], parts: Vec<ExchangePart>, whole: bool) -> RankExchange {
     let first = &calls[parts[0].rank][parts[0].call];
-    let bytes = |part: &Part| calls[part.rank][part.call].batch.iter().filter_map(Message::bytes).max();
-    Exchange {
-        operation: Operation::SendReceive,
+    let bytes = |part: &ExchangePart| calls[part.rank][part.call].batch.iter().filter_map(PeerMessage::bytes).max();
+    RankExchange {
+        operation: CollectiveOperation::SendReceive,
         group: first.arguments.group.clone(),
         ranks: first.arguments.ranks.clone(),
         bytes: parts.iter().filter_map(bytes).max(),

@@ -1,14 +1,14 @@
 //! Which process group an exchange is of, where the trace of it does not say: gloo records none. The traces list the groups,
 //! and by the clocks (see `offsets`) no rank may have ended an exchange before all of its group began it.
 
-use super::{Call, offsets};
-use crate::ranks::Job;
+use super::{CollectiveCall, offsets};
+use crate::ranks::TrainingJob;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 /// What is known of process groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Groups {
+pub enum GroupKnowledge {
     /// Traces name them, or there is one alone.
     Known,
     /// Each exchange was taken for one of the group whose ranks end it together.
@@ -22,13 +22,13 @@ const TOLERANCE: i64 = 1_000_000;
 /// Ways to choose groups that are tried at most.
 const TRIES: usize = 20_000;
 /// Gives the calls without a process group one.
-pub(super) fn assign(job: &Job, calls: &mut [Vec<Call>]) -> Groups {
+pub(super) fn assign(job: &TrainingJob, calls: &mut [Vec<CollectiveCall>]) -> GroupKnowledge {
     let groups = of_several(job);
     if groups.len() < 2 || !calls.iter().flatten().any(|call| call.step.is_some() && lacks_group(call)) {
-        return Groups::Known;
+        return GroupKnowledge::Known;
     }
-    let Some(steps) = in_steps(job, calls) else { return Groups::Unknown };
-    let Some(chosen) = most_likely(job, calls, &groups, &steps) else { return Groups::Unknown };
+    let Some(steps) = in_steps(job, calls) else { return GroupKnowledge::Unknown };
+    let Some(chosen) = most_likely(job, calls, &groups, &steps) else { return GroupKnowledge::Unknown };
     let mut heads = vec![0; job.ranks.len()];
     for group in chosen {
         let members = &groups[group];
@@ -40,24 +40,29 @@ pub(super) fn assign(job: &Job, calls: &mut [Vec<Call>]) -> Groups {
             heads[rank] += 1;
         }
     }
-    Groups::Assumed
+    GroupKnowledge::Assumed
 }
 
 /// The groups of the exchanges in order, by the clocks as they were recorded or by what `offsets` adds to them; none if no groups are possible.
-fn most_likely(job: &Job, calls: &[Vec<Call>], groups: &[Vec<usize>], steps: &[Vec<Vec<usize>>]) -> Option<Vec<usize>> {
-    let search = |offsets: Vec<i64>| Search { job, calls, groups, steps, offsets, usual: TOLERANCE, exchange: 0 };
-    let mut searches = [vec![0; job.ranks.len()], offsets::of(job, calls, steps)].map(search);
-    let usual = searches.iter().map(Search::usually_apart).min().unwrap_or(TOLERANCE);
+fn most_likely(
+    job: &TrainingJob,
+    calls: &[Vec<CollectiveCall>],
+    groups: &[Vec<usize>],
+    steps: &[Vec<Vec<usize>>],
+) -> Option<Vec<usize>> {
+    let search = |offsets: Vec<i64>| GroupSearch { job, calls, groups, steps, offsets, usual: TOLERANCE, exchange: 0 };
+    let mut searches = [vec![0; job.ranks.len()], offsets::estimate_offsets(job, calls, steps)].map(search);
+    let usual = searches.iter().map(GroupSearch::usually_apart).min().unwrap_or(TOLERANCE);
     for search in &mut searches {
         search.usual = usual;
         search.exchange = search.unlikely(search.usually_lasts());
     }
-    let found = searches.iter().filter_map(|search| search.cheapest().or_else(|| search.largest()));
+    let found = searches.iter().filter_map(|search| search.cheapest().or_else(|| search.largest_groups()));
     found.min_by_key(|(cost, _)| *cost).map(|(_, chosen)| chosen)
 }
 
 /// The groups of several given ranks that any trace lists, as indices of ranks, the largest first.
-fn of_several(job: &Job) -> Vec<Vec<usize>> {
+fn of_several(job: &TrainingJob) -> Vec<Vec<usize>> {
     let place = |number: &u32| job.ranks.iter().position(|rank| rank.number == *number);
     let listed = job.ranks.iter().flat_map(|rank| &rank.trace.header.groups);
     let groups: BTreeSet<BTreeSet<usize>> = listed.map(|group| group.iter().filter_map(place).collect()).collect();
@@ -70,13 +75,13 @@ fn of_several(job: &Job) -> Vec<Vec<usize>> {
     groups
 }
 
-fn lacks_group(call: &Call) -> bool {
+fn lacks_group(call: &CollectiveCall) -> bool {
     call.arguments.group.is_empty() && call.arguments.ranks.is_empty() && !call.operation.is_between_two()
 }
 
 /// For each rank the calls without a group, by their order in a step: the call in each step. None if steps differ in them.
-fn in_steps(job: &Job, calls: &[Vec<Call>]) -> Option<Vec<Vec<Vec<usize>>>> {
-    let of_rank = |(rank, calls): (usize, &Vec<Call>)| -> Option<Vec<Vec<usize>>> {
+fn in_steps(job: &TrainingJob, calls: &[Vec<CollectiveCall>]) -> Option<Vec<Vec<Vec<usize>>>> {
+    let of_rank = |(rank, calls): (usize, &Vec<CollectiveCall>)| -> Option<Vec<Vec<usize>>> {
         let of_step = |step: usize| -> Vec<usize> {
             let own = calls.iter().enumerate().filter(|(_, call)| call.step == Some(step) && lacks_group(call));
             own.map(|(index, _)| index).collect()
@@ -90,9 +95,9 @@ fn in_steps(job: &Job, calls: &[Vec<Call>]) -> Option<Vec<Vec<Vec<usize>>>> {
 }
 
 /// A search for groups of all calls, one after the other.
-struct Search<'a> {
-    job: &'a Job,
-    calls: &'a [Vec<Call>],
+struct GroupSearch<'a> {
+    job: &'a TrainingJob,
+    calls: &'a [Vec<CollectiveCall>],
     groups: &'a [Vec<usize>],
     /// Of each rank, its calls in a step in order, each in every step.
     steps: &'a [Vec<Vec<usize>>],
@@ -104,7 +109,7 @@ struct Search<'a> {
     exchange: i64,
 }
 
-impl Search<'_> {
+impl GroupSearch<'_> {
     /// From when to when a call of a rank lasts, in nanoseconds from the Unix epoch by the clock that is assumed for it.
     fn time(&self, rank: usize, call: usize) -> [i64; 2] {
         let base = self.job.ranks[rank].trace.header.base.saturating_add(self.offsets[rank]);
@@ -116,7 +121,8 @@ impl Search<'_> {
     /// Raphael 1968: what may lead to the end at the least cost goes on first).
     fn cheapest(&self) -> Option<(i64, Vec<usize>)> {
         let start = vec![0; self.job.ranks.len()];
-        let mut open = BinaryHeap::from([Reverse((self.at_least(&start), self.left(&start), start.clone()))]);
+        let mut open =
+            BinaryHeap::from([Reverse((self.at_least(&start), self.remaining_calls(&start), start.clone()))]);
         let mut reached: HashMap<Vec<usize>, (i64, Vec<usize>)> = HashMap::from([(start, (0, Vec::new()))]);
         while let Some(Reverse((_, left, heads))) = open.pop() {
             let (cost, chosen) = reached[&heads].clone();
@@ -131,7 +137,11 @@ impl Search<'_> {
                 let (mut next, cost) = (heads.clone(), cost.saturating_add(own));
                 self.groups[place].iter().for_each(|rank| next[*rank] += 1);
                 if reached.get(&next).is_none_or(|(known, _)| cost < *known) {
-                    open.push(Reverse((cost.saturating_add(self.at_least(&next)), self.left(&next), next.clone())));
+                    open.push(Reverse((
+                        cost.saturating_add(self.at_least(&next)),
+                        self.remaining_calls(&next),
+                        next.clone(),
+                    )));
                     reached.insert(next, (cost, [chosen.as_slice(), &[place]].concat()));
                 }
             }
@@ -141,9 +151,9 @@ impl Search<'_> {
 
     /// What the groups of the exchanges in order cost, each the largest that is possible, and these, for steps with too many exchanges to
     /// try all; none if that leads nowhere.
-    fn largest(&self) -> Option<(i64, Vec<usize>)> {
+    fn largest_groups(&self) -> Option<(i64, Vec<usize>)> {
         let (mut heads, mut sum, mut chosen) = (vec![0; self.steps.len()], 0i64, Vec::new());
-        while self.left(&heads) > 0 {
+        while self.remaining_calls(&heads) > 0 {
             let mut groups = self.groups.iter().enumerate();
             let (next, cost) = groups.find_map(|(place, group)| Some((place, self.cost(group, &heads)?)))?;
             self.groups[next].iter().for_each(|rank| heads[*rank] += 1);
@@ -154,13 +164,13 @@ impl Search<'_> {
     }
 
     /// The number of calls that are left.
-    fn left(&self, heads: &[usize]) -> usize {
+    fn remaining_calls(&self, heads: &[usize]) -> usize {
         heads.iter().zip(self.steps).map(|(head, own)| own.len() - head).sum()
     }
 
     /// What these cost at least.
     fn at_least(&self, heads: &[usize]) -> i64 {
-        self.exchange * self.left(heads).div_ceil(self.groups[0].len()) as i64
+        self.exchange * self.remaining_calls(heads).div_ceil(self.groups[0].len()) as i64
     }
 
     /// What it costs to take the next calls of a group's ranks for parts of one exchange in each step: how unlikely it is that they end as

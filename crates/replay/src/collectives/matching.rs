@@ -1,30 +1,30 @@
 //! Which calls of the ranks are parts of the same exchange.
 
-use super::numbering::Shifts;
-use super::{Call, Exchange, Message, Operation, Part, batches};
-use crate::ranks::{Job, JobStep, Rank, Step};
-use perf4sight_traces::Collective;
+use super::numbering::NumberShifts;
+use super::{CollectiveCall, CollectiveOperation, ExchangePart, PeerMessage, RankExchange, batches};
+use crate::ranks::{JobRank, JobStep, TrainingJob, TrainingStep};
+use perf4sight_traces::CollectiveArguments;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// What the calls of one exchange have in common, from the most certain to the least.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Key {
+enum MatchKey {
     /// The number that PyTorch 2.12 and later give it, the same on all ranks.
     Id(u64),
     /// Its number in the process group.
     Sequence { group: String, ranks: String, sequence: u64 },
     /// Alike calls of a step, in their order.
-    Order(Alike),
+    Order(OrderKey),
 }
 
 /// Calls that differ only in their order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Alike {
+pub(super) struct OrderKey {
     /// The step; none outside of steps in batches.
     step: Option<StepName>,
     group: String,
     ranks: String,
-    operation: Operation,
+    operation: CollectiveOperation,
     bytes: Option<u64>,
     /// Sender and receiver.
     pub peers: [Option<u32>; 2],
@@ -37,27 +37,31 @@ pub(super) type StepName = (String, usize);
 const OUTSIDE: &str = "";
 
 /// The exchanges of a job, in the order in which they began on the first of their ranks.
-pub(super) fn of(job: &Job, calls: &[Vec<Call>], shifts: &Shifts) -> Vec<Exchange> {
-    let mut found: HashMap<(Key, usize), Vec<Part>> = HashMap::new();
-    let mut counts: HashMap<Key, Vec<usize>> = HashMap::new();
+pub(super) fn match_exchanges(
+    job: &TrainingJob,
+    calls: &[Vec<CollectiveCall>],
+    shifts: &NumberShifts,
+) -> Vec<RankExchange> {
+    let mut found: HashMap<(MatchKey, usize), Vec<ExchangePart>> = HashMap::new();
+    let mut counts: HashMap<MatchKey, Vec<usize>> = HashMap::new();
     for (rank, keys) in keys(job, calls, shifts).into_iter().enumerate() {
-        let mut seen: HashMap<Key, usize> = HashMap::new();
+        let mut seen: HashMap<MatchKey, usize> = HashMap::new();
         for (index, key) in keys {
             // Calls that were enqueued together share their number.
             let nth = seen.entry(key.clone()).or_default();
-            found.entry((key, *nth)).or_default().push(Part { rank, call: index });
+            found.entry((key, *nth)).or_default().push(ExchangePart { rank, call: index });
             *nth += 1;
         }
         seen.into_iter().for_each(|(key, count)| counts.entry(key).or_default().push(count));
     }
-    let uncertain: HashSet<Key> =
+    let uncertain: HashSet<MatchKey> =
         counts.into_iter().filter(|(key, counts)| !is_order_known(job, key, counts)).map(|(key, _)| key).collect();
     let exchange = |((key, _), parts)| {
         let exchange = exchange(job, calls, parts);
-        Exchange { whole: exchange.whole && !uncertain.contains(&key), ..exchange }
+        RankExchange { whole: exchange.whole && !uncertain.contains(&key), ..exchange }
     };
-    let mut exchanges: Vec<Exchange> = found.into_iter().map(exchange).collect();
-    exchanges.extend(batches::of(job, calls));
+    let mut exchanges: Vec<RankExchange> = found.into_iter().map(exchange).collect();
+    exchanges.extend(batches::match_batches(job, calls));
     exchanges.sort_by_key(|exchange| (exchange.parts[0].rank, exchange.parts[0].call));
     exchanges.sort_by_key(|exchange| exchange.step);
     exchanges
@@ -65,25 +69,25 @@ pub(super) fn of(job: &Job, calls: &[Vec<Call>], shifts: &Shifts) -> Vec<Exchang
 
 /// What the calls of each rank have in common with others, with their indices. Where one is recorded without its size, as those of gloo
 /// may be, no size distinguishes those that are alike otherwise.
-fn keys(job: &Job, calls: &[Vec<Call>], shifts: &Shifts) -> Vec<Vec<(usize, Key)>> {
-    let of_rank = |(rank, calls): (usize, &Vec<Call>)| {
+fn keys(job: &TrainingJob, calls: &[Vec<CollectiveCall>], shifts: &NumberShifts) -> Vec<Vec<(usize, MatchKey)>> {
+    let of_rank = |(rank, calls): (usize, &Vec<CollectiveCall>)| {
         let names = step_names(job, rank);
         let alone = calls.iter().enumerate().filter(|(_, call)| !batches::is_batch(call));
-        let key = |(index, call): (usize, &Call)| {
+        let key = |(index, call): (usize, &CollectiveCall)| {
             let step = call.step.map_or_else(|| outside(job, rank, call), |step| names[step].clone());
             (index, key(call, job, rank, step, shifts))
         };
         alone.map(key).collect()
     };
-    let mut keys: Vec<Vec<(usize, Key)>> = calls.iter().enumerate().map(of_rank).collect();
-    let lack_size = |(_, key): &(usize, Key)| match key {
-        Key::Order(alike) if alike.bytes.is_none() && alike.operation.is_even() => Some(alike.clone()),
-        Key::Order(_) | Key::Id(_) | Key::Sequence { .. } => None,
+    let mut keys: Vec<Vec<(usize, MatchKey)>> = calls.iter().enumerate().map(of_rank).collect();
+    let lack_size = |(_, key): &(usize, MatchKey)| match key {
+        MatchKey::Order(alike) if alike.bytes.is_none() && alike.operation.is_even() => Some(alike.clone()),
+        MatchKey::Order(_) | MatchKey::Id(_) | MatchKey::Sequence { .. } => None,
     };
-    let lacking: HashSet<Alike> = keys.iter().flatten().filter_map(lack_size).collect();
+    let lacking: HashSet<OrderKey> = keys.iter().flatten().filter_map(lack_size).collect();
     for (_, key) in keys.iter_mut().flatten() {
-        if let Key::Order(alike) = key
-            && lacking.contains(&Alike { bytes: None, ..alike.clone() })
+        if let MatchKey::Order(alike) = key
+            && lacking.contains(&OrderKey { bytes: None, ..alike.clone() })
         {
             alike.bytes = None;
         }
@@ -93,29 +97,29 @@ fn keys(job: &Job, calls: &[Vec<Call>], shifts: &Shifts) -> Vec<Vec<(usize, Key)
 
 /// Where a call outside of steps is among the steps that all ranks have. A rank may have recorded more before them, or exchange on
 /// after them while others have more steps, as `DistributedDataParallel` does with uneven inputs (`join`).
-fn outside(job: &Job, rank: usize, call: &Call) -> StepName {
+fn outside(job: &TrainingJob, rank: usize, call: &CollectiveCall) -> StepName {
     let began = |step: &JobStep| !call.is_earlier && job.ranks[rank].steps[step.of[rank]].window.0 <= call.time.0;
     (OUTSIDE.to_owned(), job.steps.partition_point(began))
 }
 
 /// Whether the first of the alike calls of each rank belong together, and so on. If ranks have different numbers of them outside of
 /// steps, or events are missing in a trace, which ones those are is not known.
-fn is_order_known(job: &Job, key: &Key, counts: &[usize]) -> bool {
-    let lacks_events = |rank: &Rank| {
+fn is_order_known(job: &TrainingJob, key: &MatchKey, counts: &[usize]) -> bool {
+    let lacks_events = |rank: &JobRank| {
         let damage = &rank.trace.damage;
         damage.truncated.is_some() || !damage.events.is_empty()
     };
     let is_alike = || counts.iter().all(|count| *count == counts[0]);
-    let Key::Order(alike) = key else { return true };
+    let MatchKey::Order(alike) = key else { return true };
     let is_outside = alike.step.as_ref().is_some_and(|(name, _)| name == OUTSIDE);
     is_alike() || !is_outside && !job.ranks.iter().any(lacks_events)
 }
 
 /// The names of a rank's steps in the job, each with how often it occurred before.
-pub(super) fn step_names(job: &Job, rank: usize) -> Vec<StepName> {
+pub(super) fn step_names(job: &TrainingJob, rank: usize) -> Vec<StepName> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let name = |step| {
-        let step: &Step = step;
+        let step: &TrainingStep = step;
         let times = seen.entry(&step.name).or_default();
         *times += 1;
         (step.name.clone(), *times - 1)
@@ -131,24 +135,24 @@ pub(super) fn step_names(job: &Job, rank: usize) -> Vec<StepName> {
     names
 }
 
-fn key(call: &Call, job: &Job, place: usize, step: StepName, shifts: &Shifts) -> Key {
+fn key(call: &CollectiveCall, job: &TrainingJob, place: usize, step: StepName, shifts: &NumberShifts) -> MatchKey {
     let arguments = &call.arguments;
     let (rank, other) = (job.ranks[place].number, job.other_of_two(place));
     let [group, ranks] = [&arguments.group, &arguments.ranks].map(String::clone);
     // Two ranks number the sends and receives between them each on its own.
     if !call.operation.is_between_two() {
         if let Some(id) = arguments.comms_id.filter(|_| !shifts.is_shifted(&group, &ranks)) {
-            return Key::Id(id);
+            return MatchKey::Id(id);
         }
         if let Some(sequence) = arguments.sequence {
             let sequence = shifts.common(place, &group, &ranks, sequence);
-            return Key::Sequence { group, ranks, sequence };
+            return MatchKey::Sequence { group, ranks, sequence };
         }
     }
     // Both ends of a transfer belong together.
-    let operation = if call.operation.is_between_two() { Operation::SendReceive } else { call.operation };
+    let operation = if call.operation.is_between_two() { CollectiveOperation::SendReceive } else { call.operation };
     let bytes = call.bytes().filter(|_| call.operation.is_even());
-    Key::Order(Alike {
+    MatchKey::Order(OrderKey {
         step: Some(step),
         group,
         ranks,
@@ -159,28 +163,33 @@ fn key(call: &Call, job: &Job, place: usize, step: StepName, shifts: &Shifts) ->
 }
 
 /// What the two ends of a transfer have in common.
-pub(super) fn transfer(message: &Message, rank: u32, step: Option<StepName>) -> Alike {
-    let Message { operation, arguments } = message;
+pub(super) fn transfer(message: &PeerMessage, rank: u32, step: Option<StepName>) -> OrderKey {
+    let PeerMessage { operation, arguments } = message;
     let [group, ranks] = [&arguments.group, &arguments.ranks].map(String::clone);
     let peers = peers(*operation, arguments, rank, None);
-    Alike { step, group, ranks, operation: Operation::SendReceive, bytes: message.bytes(), peers }
+    OrderKey { step, group, ranks, operation: CollectiveOperation::SendReceive, bytes: message.bytes(), peers }
 }
 
 /// Sender and receiver of a transfer: from the arguments, else from the name of the range, `send 0->1` or `recv 1<-0`;
 /// the end that the trace does not name is the rank itself, and the other one of a job of two.
-fn peers(operation: Operation, arguments: &Collective, rank: u32, other: Option<u32>) -> [Option<u32>; 2] {
+fn peers(
+    operation: CollectiveOperation,
+    arguments: &CollectiveArguments,
+    rank: u32,
+    other: Option<u32>,
+) -> [Option<u32>; 2] {
     if !operation.is_between_two() {
         return [None; 2];
     }
     let [source, destination] = named_peers(arguments);
-    match operation == Operation::Send {
+    match operation == CollectiveOperation::Send {
         true => [source.or(Some(rank)), destination.or(other)],
         false => [source.or(other), destination.or(Some(rank))],
     }
 }
 
 /// Sender and receiver, as far as the trace names them.
-pub(super) fn named_peers(arguments: &Collective) -> [Option<u32>; 2] {
+pub(super) fn named_peers(arguments: &CollectiveArguments) -> [Option<u32>; 2] {
     let name = &arguments.operation;
     let number = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>().parse().ok();
     let named = match (name.split_once("->"), name.split_once("<-")) {
@@ -192,27 +201,27 @@ pub(super) fn named_peers(arguments: &Collective) -> [Option<u32>; 2] {
     [source.or(named[0]), destination.or(named[1])]
 }
 
-fn exchange(job: &Job, calls: &[Vec<Call>], parts: Vec<Part>) -> Exchange {
+fn exchange(job: &TrainingJob, calls: &[Vec<CollectiveCall>], parts: Vec<ExchangePart>) -> RankExchange {
     let first = &calls[parts[0].rank][parts[0].call];
     let arguments = &first.arguments;
-    Exchange {
-        operation: if first.operation.is_between_two() { Operation::SendReceive } else { first.operation },
+    RankExchange {
+        operation: if first.operation.is_between_two() { CollectiveOperation::SendReceive } else { first.operation },
         group: arguments.group.clone(),
         ranks: arguments.ranks.clone(),
         bytes: parts.iter().filter_map(|part| calls[part.rank][part.call].bytes()).max(),
         step: first.step.and_then(|step| of_step(job, parts[0].rank, step)),
-        whole: parts.len() >= expected(job, first) && parts.len() > 1,
+        whole: parts.len() >= expected_parts(job, first) && parts.len() > 1,
         parts,
     }
 }
 
-/// The index in [`Job::steps`] of a step of a rank.
-pub(super) fn of_step(job: &Job, rank: usize, step: usize) -> Option<usize> {
+/// The index in [`TrainingJob::steps`] of a step of a rank.
+pub(super) fn of_step(job: &TrainingJob, rank: usize, step: usize) -> Option<usize> {
     job.steps.iter().position(|one| one.of[rank] == step)
 }
 
 /// The number of ranks whose traces should have a part in an exchange.
-fn expected(job: &Job, call: &Call) -> usize {
+fn expected_parts(job: &TrainingJob, call: &CollectiveCall) -> usize {
     if call.operation.is_between_two() {
         return 2;
     }

@@ -1,17 +1,17 @@
 //! Numbers of exchanges and of steps that are shifted on one rank: one more exchange before the recording, or a profiler that was
 //! started one step later.
 
-use super::Call;
-use crate::ranks::{Job, JobStep};
+use super::CollectiveCall;
+use crate::ranks::{JobStep, TrainingJob};
 use perf4sight_base::stats::median;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A process group, by its name and its list of ranks.
-type Group = (String, String);
+type GroupKey = (String, String);
 
 /// The numbers of a group's exchanges in a step of a rank.
 #[derive(Debug, Clone, Copy)]
-struct Numbers {
+struct SequenceNumbers {
     first: i64,
     count: i64,
     /// When the first one ends, in nanoseconds from the Unix epoch by the rank's clock.
@@ -20,27 +20,27 @@ struct Numbers {
 
 /// By how much numbers are higher than on the first rank of the group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Shifts {
+pub(crate) struct NumberShifts {
     /// Those of exchanges, by index of the rank.
-    exchanges: BTreeMap<(usize, Group), i64>,
+    exchanges: BTreeMap<(usize, GroupKey), i64>,
     /// By how many steps those of a rank are later than those of the same name.
     pub steps: BTreeMap<usize, i64>,
 }
 
-impl Shifts {
+impl NumberShifts {
     /// Finds shifts that are the same in all steps. Of one by whole steps the clocks, as they were recorded, decide what is shifted.
-    pub fn of(job: &Job, calls: &[Vec<Call>]) -> Self {
+    pub fn find(job: &TrainingJob, calls: &[Vec<CollectiveCall>]) -> Self {
         let ranks: Vec<_> = calls.iter().enumerate().map(|(rank, calls)| numbers(job, rank, calls)).collect();
-        let groups: BTreeSet<&Group> = ranks.iter().flat_map(BTreeMap::keys).collect();
-        let mut shifts = Shifts::default();
+        let groups: BTreeSet<&GroupKey> = ranks.iter().flat_map(BTreeMap::keys).collect();
+        let mut shifts = NumberShifts::default();
         for group in groups {
             let mut members = ranks.iter().enumerate().filter_map(|(rank, own)| Some((rank, own.get(group)?)));
             let Some(first) = members.next() else { continue };
             for other in members {
-                let pair = Pair { job, first, other };
+                let pair = RankPair { job, first, other };
                 let Some((by, count)) = pair.shift() else { continue };
                 let steps = if by % count == 0 { by / count } else { 0 };
-                match steps != 0 && pair.apart(steps) < pair.apart(0) {
+                match steps != 0 && pair.end_distance(steps) < pair.end_distance(0) {
                     true => _ = shifts.steps.insert(other.0, steps),
                     false => _ = shifts.exchanges.insert((other.0, group.clone()), by),
                 }
@@ -64,7 +64,7 @@ impl Shifts {
     }
 
     /// What was found, in sentences.
-    pub fn warnings(&self, job: &Job) -> Vec<String> {
+    pub fn warnings(&self, job: &TrainingJob) -> Vec<String> {
         let ranks: BTreeSet<usize> = self.exchanges.keys().map(|(rank, _)| *rank).collect();
         let sentence = |rank: usize| {
             format!(
@@ -77,18 +77,18 @@ impl Shifts {
 }
 
 /// The numbers of a group's exchanges in each step of a rank, by the index in its steps.
-type OfSteps = BTreeMap<usize, Numbers>;
+type NumbersByStep = BTreeMap<usize, SequenceNumbers>;
 
 /// The numbers of the exchanges of each group of a rank.
-fn numbers(job: &Job, rank: usize, calls: &[Call]) -> BTreeMap<Group, OfSteps> {
-    let mut numbers: BTreeMap<Group, OfSteps> = BTreeMap::new();
+fn numbers(job: &TrainingJob, rank: usize, calls: &[CollectiveCall]) -> BTreeMap<GroupKey, NumbersByStep> {
+    let mut numbers: BTreeMap<GroupKey, NumbersByStep> = BTreeMap::new();
     let base = job.ranks[rank].trace.header.base;
     for call in calls.iter().filter(|call| !call.operation.is_between_two()) {
         let Some((step, sequence)) = call.step.zip(call.arguments.sequence) else { continue };
         let (own, end) = (i64::try_from(sequence).unwrap_or(i64::MAX), call.time.1.saturating_add(base));
         let group = (call.arguments.group.clone(), call.arguments.ranks.clone());
         let steps = numbers.entry(group).or_default();
-        let known = steps.entry(step).or_insert(Numbers { first: own, count: 0, end });
+        let known = steps.entry(step).or_insert(SequenceNumbers { first: own, count: 0, end });
         known.count += 1;
         if own < known.first {
             (known.first, known.end) = (own, end);
@@ -98,13 +98,13 @@ fn numbers(job: &Job, rank: usize, calls: &[Call]) -> BTreeMap<Group, OfSteps> {
 }
 
 /// Two ranks of a group, by index, with its numbers on each.
-struct Pair<'a> {
-    job: &'a Job,
-    first: (usize, &'a OfSteps),
-    other: (usize, &'a OfSteps),
+struct RankPair<'a> {
+    job: &'a TrainingJob,
+    first: (usize, &'a NumbersByStep),
+    other: (usize, &'a NumbersByStep),
 }
 
-impl Pair<'_> {
+impl RankPair<'_> {
     /// By how much the numbers of the second rank are higher in all steps, and how many there are in each; none if that differs, or is
     /// nothing.
     fn shift(&self) -> Option<(i64, i64)> {
@@ -118,7 +118,7 @@ impl Pair<'_> {
     }
 
     /// How far exchanges end apart, in nanoseconds, where the steps of the second rank are so many later than those of the same name.
-    fn apart(&self, steps: i64) -> f64 {
+    fn end_distance(&self, steps: i64) -> f64 {
         let of_step = |step: &JobStep| {
             let own = step.of[self.other.0].checked_add_signed(isize::try_from(-steps).ok()?)?;
             let [one, two] = [self.first.1.get(&step.of[self.first.0])?, self.other.1.get(&own)?].map(|step| step.end);

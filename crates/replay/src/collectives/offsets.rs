@@ -1,8 +1,8 @@
 //! Offsets between the clocks of ranks, if nothing shows which calls are parts of one exchange. All parts of an exchange end at about the same time
 //! in every step. So of all differences between the ends of two ranks' calls the offset of their clocks is the most frequent.
 
-use super::Call;
-use crate::ranks::Job;
+use super::CollectiveCall;
+use crate::ranks::TrainingJob;
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -14,10 +14,10 @@ const DIFFERENCES: usize = 50_000_000;
 
 /// How often the most frequent difference between the ends of two ranks' calls occurs, its size in reverse order, and what has to be added to the
 /// second rank's times so that their calls end together.
-type Frequent = (usize, Reverse<i64>, i64);
+type FrequentDifference = (usize, Reverse<i64>, i64);
 
 /// Nanoseconds to add to the times of each rank. `calls`: for each rank and each place in the order of a step, the index of the call in every step.
-pub(super) fn of(job: &Job, all: &[Vec<Call>], calls: &[Vec<Vec<usize>>]) -> Vec<i64> {
+pub(super) fn estimate_offsets(job: &TrainingJob, all: &[Vec<CollectiveCall>], calls: &[Vec<Vec<usize>>]) -> Vec<i64> {
     let ends = |rank: usize, step: usize| {
         let base = job.ranks[rank].trace.header.base;
         let own = calls[rank].iter().map(move |nth| &all[rank][nth[step]]);
@@ -35,13 +35,14 @@ pub(super) fn of(job: &Job, all: &[Vec<Call>], calls: &[Vec<Vec<usize>>]) -> Vec
         }
         most_frequent(differences)
     };
-    spread(calls.len(), frequent)
+    combine_differences(calls.len(), frequent)
 }
 
 /// The offsets of all ranks from those between two, the most frequent ones first (a spanning tree by Prim 1957).
-fn spread(ranks: usize, frequent: impl Fn(usize, usize) -> Frequent) -> Vec<i64> {
+fn combine_differences(ranks: usize, frequent: impl Fn(usize, usize) -> FrequentDifference) -> Vec<i64> {
     let mut offsets = vec![0i64; ranks];
-    let mut left: Vec<(usize, usize, Frequent)> = (1..ranks).map(|rank| (rank, 0, frequent(0, rank))).collect();
+    let mut left: Vec<(usize, usize, FrequentDifference)> =
+        (1..ranks).map(|rank| (rank, 0, frequent(0, rank))).collect();
     while let Some(place) = (0..left.len()).max_by_key(|place| (left[*place].2, Reverse(left[*place].0))) {
         let (rank, from, (_, _, apart)) = left.swap_remove(place);
         offsets[rank] = offsets[from].saturating_add(apart);
@@ -56,7 +57,7 @@ fn spread(ranks: usize, frequent: impl Fn(usize, usize) -> Frequent) -> Vec<i64>
 }
 
 /// The most frequent difference, the smallest of equally frequent ones; zero if it is not more than twice as frequent as zero.
-fn most_frequent(mut differences: Vec<i64>) -> Frequent {
+fn most_frequent(mut differences: Vec<i64>) -> FrequentDifference {
     differences.sort_unstable();
     let same = differences.iter().filter(|difference| difference.abs() <= SAME / 2).count();
     let most = closest_together(&differences);

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A kind of exchange between ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
+pub enum CollectiveOperation {
     /// Every rank gets the reduction of all.
     AllReduce,
     /// Every rank gets the parts of all.
@@ -35,7 +35,7 @@ pub enum Operation {
 
 /// Where the data of an operation with a root goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum RootDirection {
     /// From one rank to all others.
     FromRoot,
     /// From all ranks to one.
@@ -43,114 +43,114 @@ pub(crate) enum Direction {
 }
 
 /// Letters of a name, by which it is recognised; earlier rows first, because "allreduce" contains "reduce".
-const LETTERS: [(&str, Operation); 14] = [
-    ("allreduce", Operation::AllReduce),
-    ("allgather", Operation::AllGather),
-    ("reducescatter", Operation::ReduceScatter),
-    ("alltoall", Operation::AllToAll),
-    ("broadcast", Operation::Broadcast),
-    ("barrier", Operation::Barrier),
-    ("sendrecv", Operation::SendReceive),
-    ("coalesced", Operation::SendReceive),
-    ("crossdevicereduce", Operation::AllReduce),
-    ("reduce", Operation::Reduce),
-    ("gather", Operation::Gather),
-    ("scatter", Operation::Scatter),
-    ("send", Operation::Send),
-    ("recv", Operation::Receive),
+const LETTERS: [(&str, CollectiveOperation); 14] = [
+    ("allreduce", CollectiveOperation::AllReduce),
+    ("allgather", CollectiveOperation::AllGather),
+    ("reducescatter", CollectiveOperation::ReduceScatter),
+    ("alltoall", CollectiveOperation::AllToAll),
+    ("broadcast", CollectiveOperation::Broadcast),
+    ("barrier", CollectiveOperation::Barrier),
+    ("sendrecv", CollectiveOperation::SendReceive),
+    ("coalesced", CollectiveOperation::SendReceive),
+    ("crossdevicereduce", CollectiveOperation::AllReduce),
+    ("reduce", CollectiveOperation::Reduce),
+    ("gather", CollectiveOperation::Gather),
+    ("scatter", CollectiveOperation::Scatter),
+    ("send", CollectiveOperation::Send),
+    ("recv", CollectiveOperation::Receive),
 ];
 
-impl Operation {
+impl CollectiveOperation {
     /// The operation of a name: `allreduce`, `_allgather_base_`, `ncclDevKernel_SendRecv`, `send 0->1`.
-    pub fn named(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         // The arguments of a kernel are no part of its name.
         let name = name.split('(').next().unwrap_or_default();
         let letters: String = name.chars().filter(char::is_ascii_alphabetic).collect::<String>().to_ascii_lowercase();
         let known = LETTERS.iter().find(|(word, _)| letters.contains(word));
-        known.map_or(Operation::Other, |(_, operation)| *operation)
+        known.map_or(CollectiveOperation::Other, |(_, operation)| *operation)
     }
 
     /// Its name in tables and files.
     pub fn label(self) -> &'static str {
         match self {
-            Operation::AllReduce => "all-reduce",
-            Operation::AllGather => "all-gather",
-            Operation::ReduceScatter => "reduce-scatter",
-            Operation::AllToAll => "all-to-all",
-            Operation::Broadcast => "broadcast",
-            Operation::Reduce => "reduce",
-            Operation::Gather => "gather",
-            Operation::Scatter => "scatter",
-            Operation::Barrier => "barrier",
-            Operation::Send => "send",
-            Operation::Receive => "receive",
-            Operation::SendReceive => "send and receive",
-            Operation::Other => "other",
+            CollectiveOperation::AllReduce => "all-reduce",
+            CollectiveOperation::AllGather => "all-gather",
+            CollectiveOperation::ReduceScatter => "reduce-scatter",
+            CollectiveOperation::AllToAll => "all-to-all",
+            CollectiveOperation::Broadcast => "broadcast",
+            CollectiveOperation::Reduce => "reduce",
+            CollectiveOperation::Gather => "gather",
+            CollectiveOperation::Scatter => "scatter",
+            CollectiveOperation::Barrier => "barrier",
+            CollectiveOperation::Send => "send",
+            CollectiveOperation::Receive => "receive",
+            CollectiveOperation::SendReceive => "send and receive",
+            CollectiveOperation::Other => "other",
         }
     }
 
     /// Whether no rank can finish before every rank began, so that all finish nearly together.
     pub fn synchronises(self) -> bool {
         match self {
-            Operation::AllReduce
-            | Operation::AllGather
-            | Operation::ReduceScatter
-            | Operation::AllToAll
-            | Operation::Barrier => true,
-            Operation::Broadcast
-            | Operation::Reduce
-            | Operation::Gather
-            | Operation::Scatter
-            | Operation::Send
-            | Operation::Receive
-            | Operation::SendReceive
-            | Operation::Other => false,
+            CollectiveOperation::AllReduce
+            | CollectiveOperation::AllGather
+            | CollectiveOperation::ReduceScatter
+            | CollectiveOperation::AllToAll
+            | CollectiveOperation::Barrier => true,
+            CollectiveOperation::Broadcast
+            | CollectiveOperation::Reduce
+            | CollectiveOperation::Gather
+            | CollectiveOperation::Scatter
+            | CollectiveOperation::Send
+            | CollectiveOperation::Receive
+            | CollectiveOperation::SendReceive
+            | CollectiveOperation::Other => false,
         }
     }
 
     /// Whether all ranks exchange tensors of the same size.
     pub(crate) fn is_even(self) -> bool {
         match self {
-            Operation::AllReduce
-            | Operation::AllGather
-            | Operation::ReduceScatter
-            | Operation::Broadcast
-            | Operation::Reduce
-            | Operation::Send
-            | Operation::Receive => true,
-            Operation::AllToAll
-            | Operation::Gather
-            | Operation::Scatter
-            | Operation::Barrier
-            | Operation::SendReceive
-            | Operation::Other => false,
+            CollectiveOperation::AllReduce
+            | CollectiveOperation::AllGather
+            | CollectiveOperation::ReduceScatter
+            | CollectiveOperation::Broadcast
+            | CollectiveOperation::Reduce
+            | CollectiveOperation::Send
+            | CollectiveOperation::Receive => true,
+            CollectiveOperation::AllToAll
+            | CollectiveOperation::Gather
+            | CollectiveOperation::Scatter
+            | CollectiveOperation::Barrier
+            | CollectiveOperation::SendReceive
+            | CollectiveOperation::Other => false,
         }
     }
 
     /// Whether one rank sends to all others, or all send to one; none for all other operations.
-    pub(crate) fn direction(self) -> Option<Direction> {
+    pub(crate) fn direction(self) -> Option<RootDirection> {
         match self {
-            Operation::Broadcast | Operation::Scatter => Some(Direction::FromRoot),
-            Operation::Reduce | Operation::Gather => Some(Direction::ToRoot),
-            Operation::AllReduce
-            | Operation::AllGather
-            | Operation::ReduceScatter
-            | Operation::AllToAll
-            | Operation::Barrier
-            | Operation::Send
-            | Operation::Receive
-            | Operation::SendReceive
-            | Operation::Other => None,
+            CollectiveOperation::Broadcast | CollectiveOperation::Scatter => Some(RootDirection::FromRoot),
+            CollectiveOperation::Reduce | CollectiveOperation::Gather => Some(RootDirection::ToRoot),
+            CollectiveOperation::AllReduce
+            | CollectiveOperation::AllGather
+            | CollectiveOperation::ReduceScatter
+            | CollectiveOperation::AllToAll
+            | CollectiveOperation::Barrier
+            | CollectiveOperation::Send
+            | CollectiveOperation::Receive
+            | CollectiveOperation::SendReceive
+            | CollectiveOperation::Other => None,
         }
     }
 
     /// Whether only two ranks take part.
     pub fn is_between_two(self) -> bool {
-        matches!(self, Operation::Send | Operation::Receive)
+        matches!(self, CollectiveOperation::Send | CollectiveOperation::Receive)
     }
 }
 
-impl fmt::Display for Operation {
+impl fmt::Display for CollectiveOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.label())
     }
@@ -164,21 +164,26 @@ mod tests {
     #[test]
     fn names_of_all_versions_are_known() {
         let names = [
-            ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)", Operation::AllReduce),
+            (
+                "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
+                CollectiveOperation::AllReduce,
+            ),
             (
                 "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-                Operation::ReduceScatter,
+                CollectiveOperation::ReduceScatter,
             ),
-            ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", Operation::SendReceive),
-            ("allreduce_coalesced", Operation::AllReduce),
-            ("_allgather_base_", Operation::AllGather),
-            ("alltoall_base_", Operation::AllToAll),
-            ("all_to_allv", Operation::AllToAll),
-            ("send 0->1", Operation::Send),
-            ("recv 0<-1", Operation::Receive),
-            ("coalesced", Operation::SendReceive),
-            ("wait", Operation::Other),
+            ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", CollectiveOperation::SendReceive),
+            ("allreduce_coalesced", CollectiveOperation::AllReduce),
+            ("_allgather_base_", CollectiveOperation::AllGather),
+            ("alltoall_base_", CollectiveOperation::AllToAll),
+            ("all_to_allv", CollectiveOperation::AllToAll),
+            ("send 0->1", CollectiveOperation::Send),
+            ("recv 0<-1", CollectiveOperation::Receive),
+            ("coalesced", CollectiveOperation::SendReceive),
+            ("wait", CollectiveOperation::Other),
         ];
-        names.into_iter().for_each(|(name, operation)| assert_eq!(Operation::named(name), operation, "{name}"));
+        names
+            .into_iter()
+            .for_each(|(name, operation)| assert_eq!(CollectiveOperation::from_name(name), operation, "{name}"));
     }
 }

@@ -1,8 +1,8 @@
 //! Fits latency and time per byte to the busy periods of links in recorded steps.
 
-use super::periods::{self, Period};
-use super::{Algorithm, Communication, Cost, Estimate, SlowDown};
-use crate::graph::recorded::Recorded;
+use super::periods::{self, LinkPeriod};
+use super::{CollectiveAlgorithm, CommunicationCosts, CostEstimate, GroupCost, OverlapSlowDown};
+use crate::graph::recorded::RecordedSteps;
 use crate::graph::{ResourceKind, StepGraph};
 use crate::simulate::simulate;
 use perf4sight_base::stats::{median, percentile};
@@ -27,28 +27,30 @@ const MOST: f64 = 3.0;
 const SLOWEST: f64 = 8.0;
 
 /// The costs of a job's groups: the medians over the recorded steps of what fits each, with the interval of the median.
-pub fn fit(recorded: &Recorded, algorithm: Algorithm) -> Communication {
+pub fn fit(recorded: &RecordedSteps, algorithm: CollectiveAlgorithm) -> CommunicationCosts {
     let groups = recorded.typical.groups.len();
-    let periods: Vec<Vec<Vec<Period>>> =
+    let periods: Vec<Vec<Vec<LinkPeriod>>> =
         (0..recorded.steps.len()).map(|step| periods_of(recorded, step, algorithm)).collect();
-    let of_group = |group: usize, times: fn(Assumed) -> f64| {
+    let of_group = |group: usize, times: fn(AssumedLatency) -> f64| {
         let steps = periods.iter().map(|step| step[group].as_slice()).filter(|periods| !periods.is_empty());
-        let assumed = Assumed::of_group(&recorded.typical, group);
+        let assumed = AssumedLatency::of_group(&recorded.typical, group);
         cost(&steps.collect::<Vec<_>>(), assumed, times(assumed))
     };
-    let with = |times| -> Vec<Option<Cost>> { (0..groups).map(|group| of_group(group, times)).collect() };
+    let with = |times| -> Vec<Option<GroupCost>> { (0..groups).map(|group| of_group(group, times)).collect() };
     let groups = with(|_| 1.0);
-    let least: fn(Assumed) -> f64 = |_| 0.0;
-    let bounds = [(least, [Bound::Low, Bound::High]), (|assumed| assumed.most, [Bound::High, Bound::Low])];
+    let least: fn(AssumedLatency) -> f64 = |_| 0.0;
+    let bounds = [
+        (least, [EstimateBound::Low, EstimateBound::High]),
+        (|assumed| assumed.most, [EstimateBound::High, EstimateBound::Low]),
+    ];
     let alternative = |(times, bounds)| with(times).into_iter().map(|cost| Some(at_bounds(cost?, bounds))).collect();
     let alternatives =
         if groups.iter().any(Option::is_some) { bounds.into_iter().map(alternative).collect() } else { Vec::new() };
-    Communication { algorithm, groups, alternatives, slow_down: SlowDown::fit(&recorded.typical) }
+    CommunicationCosts { algorithm, groups, alternatives, slow_down: OverlapSlowDown::fit(&recorded.typical) }
 }
 
-/// A bound of an estimate.
 #[derive(Debug, Clone, Copy)]
-enum Bound {
+enum EstimateBound {
     Low,
     High,
 }
@@ -56,19 +58,19 @@ enum Bound {
 /// A cost with other shares of latency and bytes that fits as well: with one at its lower bound, the other at its upper one. Where it
 /// shows no latency, the assumed one differs already. What is a small share of recorded times is most of those on slower links, so that its
 /// bounds count the more the further a change is from what was recorded.
-fn at_bounds(cost: Cost, [latency, per_byte]: [Bound; 2]) -> Cost {
-    let at = |estimate: Estimate, bound| match bound {
-        Bound::Low => Estimate { value: estimate.low, ..estimate },
-        Bound::High => Estimate { value: estimate.high, ..estimate },
+fn at_bounds(cost: GroupCost, [latency, per_byte]: [EstimateBound; 2]) -> GroupCost {
+    let at = |estimate: CostEstimate, bound| match bound {
+        EstimateBound::Low => CostEstimate { value: estimate.low, ..estimate },
+        EstimateBound::High => CostEstimate { value: estimate.high, ..estimate },
     };
     match cost.latency_known {
-        true => Cost { latency: at(cost.latency, latency), per_byte: at(cost.per_byte, per_byte), ..cost },
+        true => GroupCost { latency: at(cost.latency, latency), per_byte: at(cost.per_byte, per_byte), ..cost },
         false => cost,
     }
 }
 
 /// The busy periods of each group's link in a recorded step.
-fn periods_of(recorded: &Recorded, step: usize, algorithm: Algorithm) -> Vec<Vec<Period>> {
+fn periods_of(recorded: &RecordedSteps, step: usize, algorithm: CollectiveAlgorithm) -> Vec<Vec<LinkPeriod>> {
     let step = recorded.step(step);
     let schedule = simulate(&step.graph);
     (0..step.groups.len()).map(|group| periods::busy(&step, &schedule, group, algorithm)).collect()
@@ -76,7 +78,7 @@ fn periods_of(recorded: &Recorded, step: usize, algorithm: Algorithm) -> Vec<Vec
 
 /// The latency of messages that traces do not show.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Assumed {
+struct AssumedLatency {
     /// Nanoseconds of a message.
     latency: f64,
     /// How many times that a message may take.
@@ -85,35 +87,35 @@ struct Assumed {
     may_show: bool,
 }
 
-impl Assumed {
+impl AssumedLatency {
     fn of_group(step: &StepGraph, group: usize) -> Self {
         let transfers = || step.transfers.iter().filter(|transfer| transfer.group == group);
         let mut launches = transfers().flat_map(|transfer| &transfer.parts).map(|part| part.launch);
         let size = step.groups[group].size;
         let usual = match launches.any(|launch| step.graph.resource_of(launch).kind == ResourceKind::Thread) {
-            true => Assumed { latency: ASSUMED_BY_SOCKETS, most: MOST, may_show: true },
-            false => Assumed::on_streams(size),
+            true => AssumedLatency { latency: ASSUMED_BY_SOCKETS, most: MOST, may_show: true },
+            false => AssumedLatency::on_streams(size),
         };
-        Assumed { may_show: transfers().all(|transfer| transfer.parts.len() >= size as usize), ..usual }
+        AssumedLatency { may_show: transfers().all(|transfer| transfer.parts.len() >= size as usize), ..usual }
     }
 
     /// What an operation takes is shared by the messages of an all-reduce's ring.
     fn on_streams(ranks: u32) -> Self {
         let messages = 2.0 * (f64::from(ranks) - 1.0).max(1.0);
         let latency = OF_MESSAGE_ON_STREAMS + OF_OPERATION_ON_STREAMS / messages;
-        Assumed { latency, most: MOST.max(MOST_ON_STREAMS / latency), may_show: true }
+        AssumedLatency { latency, most: MOST.max(MOST_ON_STREAMS / latency), may_show: true }
     }
 }
 
 /// The cost that fits the periods of several steps, by least squares of the relative errors; where they do not show the latency, it is so many times what is assumed.
-fn cost(steps: &[&[Period]], assumed: Assumed, times: f64) -> Option<Cost> {
-    let with_bytes = |step: &&[Period]| step.iter().any(|period| period.shape.bytes > 0.0);
-    let steps: Vec<&[Period]> = steps.iter().copied().filter(with_bytes).collect();
+fn cost(steps: &[&[LinkPeriod]], assumed: AssumedLatency, times: f64) -> Option<GroupCost> {
+    let with_bytes = |step: &&[LinkPeriod]| step.iter().any(|period| period.shape.bytes > 0.0);
+    let steps: Vec<&[LinkPeriod]> = steps.iter().copied().filter(with_bytes).collect();
     if steps.is_empty() {
         return None;
     }
-    let unseen = |step: &[Period], times| unseen_latency(step, assumed, times);
-    let shows = |step: &[Period]| assumed.may_show && shows_latency(step);
+    let unseen = |step: &[LinkPeriod], times| unseen_latency(step, assumed, times);
+    let shows = |step: &[LinkPeriod]| assumed.may_show && shows_latency(step);
     let lines = steps.iter().map(|step| {
         let shown = periods::line(step).filter(|[latency, per_byte]| *latency >= 0.0 && *per_byte >= 0.0);
         let shown = shown.filter(|_| shows(step)).map(|[latency, per_byte]| (latency, per_byte));
@@ -126,26 +128,26 @@ fn cost(steps: &[&[Period]], assumed: Assumed, times: f64) -> Option<Cost> {
         [latency.low, latency.high] =
             [0.0, median(&steps.iter().map(|step| unseen(step, assumed.most)).collect::<Vec<_>>())];
     }
-    Some(Cost { latency, latency_known, per_byte: interval_of_median(&per_byte), per_byte_within_node: None })
+    Some(GroupCost { latency, latency_known, per_byte: interval_of_median(&per_byte), per_byte_within_node: None })
 }
 
-fn shows_latency(step: &[Period]) -> bool {
+fn shows_latency(step: &[LinkPeriod]) -> bool {
     let sizes = step.iter().map(|period| period.shape.bytes / period.shape.messages.max(1.0));
     let [least, most] = sizes.fold([f64::INFINITY, 0.0f64], |[least, most], size| [least.min(size), most.max(size)]);
     most > 0.0 && most >= SPREAD * least
 }
 
 /// A latency, and the time per byte that fits best with it.
-fn with_latency(step: &[Period], latency: f64) -> (f64, f64) {
+fn with_latency(step: &[LinkPeriod], latency: f64) -> (f64, f64) {
     (latency, periods::per_byte(step, latency).max(0.0))
 }
 
 /// So many times the assumed latency, which is at most half of each period, or more where bytes on the slowest link leave more; but never
 /// more than the usual period.
-fn unseen_latency(step: &[Period], assumed: Assumed, times: f64) -> f64 {
+fn unseen_latency(step: &[LinkPeriod], assumed: AssumedLatency, times: f64) -> f64 {
     let of_message = |per_byte: f64| {
         let latency =
-            move |period: &Period| (period.time - per_byte * period.shape.bytes) / period.shape.messages.max(1.0);
+            move |period: &LinkPeriod| (period.time - per_byte * period.shape.bytes) / period.shape.messages.max(1.0);
         step.iter().map(latency).collect::<Vec<f64>>()
     };
     let whole = of_message(0.0);
@@ -156,31 +158,33 @@ fn unseen_latency(step: &[Period], assumed: Assumed, times: f64) -> f64 {
 
 /// The median, and the order statistics around it that hold the median of all steps in 95 of 100 cases: by the normal
 /// approximation of the binomial distribution, half a rank more than 1.96 sqrt(n) / 2 to either side.
-fn interval_of_median(values: &[f64]) -> Estimate {
+fn interval_of_median(values: &[f64]) -> CostEstimate {
     let count = values.len() as f64;
     let half = 100.0 * (1.96 * count.sqrt() / 2.0 + 0.5) / (count - 1.0).max(1.0);
     let at = |percent: f64| percentile(values, percent.clamp(0.0, 100.0));
-    Estimate { value: median(values), low: at(50.0 - half), high: at(50.0 + half) }
+    CostEstimate { value: median(values), low: at(50.0 - half), high: at(50.0 + half) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::communication::Shape;
+    use crate::communication::MessageShape;
 
     /// Times made with 50 µs a message and 8 ns a byte, a little off in each step.
     #[test]
     fn latency_and_time_per_byte_are_found_where_sizes_differ() {
         let step = |factor: f64| {
-            let period =
-                |bytes: f64| Period { time: factor * (50_000.0 * 2.0 + 8.0 * bytes), shape: Shape::flat(2.0, bytes) };
+            let period = |bytes: f64| LinkPeriod {
+                time: factor * (50_000.0 * 2.0 + 8.0 * bytes),
+                shape: MessageShape::flat(2.0, bytes),
+            };
             vec![period(1e4), period(1e6), period(4e6)]
         };
-        let steps: Vec<Vec<Period>> = [0.99, 1.0, 1.01, 1.02, 0.98].map(step).to_vec();
-        let steps: Vec<&[Period]> = steps.iter().map(Vec::as_slice).collect();
-        let cost =
-            cost(&steps, Assumed { latency: 0.0, most: MOST, may_show: true }, 1.0).filter(|cost| cost.latency_known);
-        let near = |estimate: Estimate, truth: f64| {
+        let steps: Vec<Vec<LinkPeriod>> = [0.99, 1.0, 1.01, 1.02, 0.98].map(step).to_vec();
+        let steps: Vec<&[LinkPeriod]> = steps.iter().map(Vec::as_slice).collect();
+        let cost = cost(&steps, AssumedLatency { latency: 0.0, most: MOST, may_show: true }, 1.0)
+            .filter(|cost| cost.latency_known);
+        let near = |estimate: CostEstimate, truth: f64| {
             (estimate.value / truth - 1.0).abs() < 1e-9 && estimate.low < truth && truth < estimate.high
         };
         assert!(cost.is_some_and(|cost| near(cost.latency, 50_000.0) && near(cost.per_byte, 8.0)), "{cost:?}");
@@ -189,9 +193,10 @@ mod tests {
     /// A short operation that waits 3 ms for a rank without a trace looks like one of a long latency.
     #[test]
     fn where_waiting_is_in_the_periods_they_show_no_latency() {
-        let [short, long] = [1e4, 4e6].map(|bytes| Period { time: 3e6 + bytes, shape: Shape::flat(2.0, bytes) });
+        let [short, long] =
+            [1e4, 4e6].map(|bytes| LinkPeriod { time: 3e6 + bytes, shape: MessageShape::flat(2.0, bytes) });
         let fitted = |may_show| {
-            cost(&[[short, long].as_slice(); 3], Assumed { latency: 1e4, most: MOST, may_show }, 1.0).unwrap()
+            cost(&[[short, long].as_slice(); 3], AssumedLatency { latency: 1e4, most: MOST, may_show }, 1.0).unwrap()
         };
         assert!(fitted(true).latency_known && fitted(true).latency.value > 1e6);
         let assumed = fitted(false);
@@ -201,17 +206,17 @@ mod tests {
     /// 50 to 60 µs a message and 8 to 9 ns a byte: of an operation of one message and 1,000 bytes, the bytes are 8 of 68 or 9 of 59 µs.
     #[test]
     fn shares_of_latency_and_bytes_are_as_uncertain_as_both() {
-        let estimate = |low, high| Estimate { value: (low + high) / 2.0, low, high };
+        let estimate = |low, high| CostEstimate { value: (low + high) / 2.0, low, high };
         let [latency, per_byte] = [estimate(50_000.0, 60_000.0), estimate(8.0, 9.0)];
-        let cost = Cost { latency, latency_known: true, per_byte, per_byte_within_node: None };
+        let cost = GroupCost { latency, latency_known: true, per_byte, per_byte_within_node: None };
         let share = |bounds| {
-            let (cost, shape) = (at_bounds(cost, bounds), Shape::flat(1.0, 1_000.0));
+            let (cost, shape) = (at_bounds(cost, bounds), MessageShape::flat(1.0, 1_000.0));
             cost.time_of_bytes(shape) / cost.time(shape)
         };
-        assert!((share([Bound::High, Bound::Low]) - 8.0 / 68.0).abs() < 1e-9);
-        assert!((share([Bound::Low, Bound::High]) - 9.0 / 59.0).abs() < 1e-9);
-        let assumed = Cost { latency_known: false, ..cost };
-        assert_eq!(at_bounds(assumed, [Bound::Low, Bound::High]), assumed);
+        assert!((share([EstimateBound::High, EstimateBound::Low]) - 8.0 / 68.0).abs() < 1e-9);
+        assert!((share([EstimateBound::Low, EstimateBound::High]) - 9.0 / 59.0).abs() < 1e-9);
+        let assumed = GroupCost { latency_known: false, ..cost };
+        assert_eq!(at_bounds(assumed, [EstimateBound::Low, EstimateBound::High]), assumed);
     }
 
     /// Two messages and 100,000 bytes in 1 ms. At 1 Gbit/s the bytes are 0.8 ms of it, which leaves 0.1 ms a message: more than the three
@@ -219,8 +224,8 @@ mod tests {
     #[test]
     fn of_equal_sizes_latency_is_not_known_but_bounded() {
         let fitted = |bytes: f64, assumed: f64| {
-            let period = Period { time: 1_000_000.0, shape: Shape::flat(2.0, bytes) };
-            let cost = cost(&[&[period; 3]], Assumed { latency: assumed, most: MOST, may_show: true }, 1.0)
+            let period = LinkPeriod { time: 1_000_000.0, shape: MessageShape::flat(2.0, bytes) };
+            let cost = cost(&[&[period; 3]], AssumedLatency { latency: assumed, most: MOST, may_show: true }, 1.0)
                 .filter(|cost| !cost.latency_known);
             cost.map(|cost| [cost.latency.value, cost.latency.high, bytes * cost.per_byte.value].map(f64::round))
         };
@@ -235,7 +240,7 @@ mod tests {
     #[test]
     fn what_is_assumed_of_nccl_is_near_tables_of_all_reduces() {
         for (ranks, measured) in [(2, 19.6), (3, 12.8), (4, 8.6), (5, 7.2), (6, 6.6), (7, 5.3), (8, 4.7)] {
-            let assumed = Assumed::on_streams(ranks);
+            let assumed = AssumedLatency::on_streams(ranks);
             let latency = assumed.latency / 1e3;
             assert!((latency / measured - 1.0).abs() < 0.2, "{ranks} ranks: {latency} us");
             assert!(assumed.most * latency >= 20.0 - 1e-9, "{ranks} ranks: {assumed:?}");

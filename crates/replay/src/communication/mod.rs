@@ -8,15 +8,15 @@ mod slow_down;
 mod table;
 
 pub use fit::fit;
-pub use shape::{Algorithm, Shape, shape};
-pub use slow_down::SlowDown;
+pub use shape::{CollectiveAlgorithm, MessageShape, shape};
+pub use slow_down::OverlapSlowDown;
 pub use table::cost_of_table;
 
-use crate::collectives::Operation;
+use crate::collectives::CollectiveOperation;
 
 /// A value with the interval that holds the true one in 95 of 100 cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
+pub struct CostEstimate {
     /// The best guess.
     pub value: f64,
     /// The lower bound.
@@ -27,48 +27,48 @@ pub struct Estimate {
 
 /// The cost of operations of one group: `latency * messages + per_byte * bytes`, with messages and bytes of [`shape`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
+pub struct GroupCost {
     /// Nanoseconds of a message (alpha).
-    pub latency: Estimate,
+    pub latency: CostEstimate,
     /// Whether the latency was fitted. Where all operations have nearly the same size it cannot be: it is assumed, and
     /// its interval goes from nothing to three times that, by NCCL to 20 us at least.
     pub latency_known: bool,
     /// Nanoseconds per byte (beta).
-    pub per_byte: Estimate,
+    pub per_byte: CostEstimate,
     /// Nanoseconds per byte between ranks of one node; none where that is not known, and taken for `per_byte`.
     pub per_byte_within_node: Option<f64>,
 }
 
 /// The costs of all groups of a step, in the order of [`StepGraph::groups`](crate::graph::StepGraph::groups).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Communication {
+pub struct CommunicationCosts {
     /// The algorithm whose shapes the costs are factors of.
-    pub algorithm: Algorithm,
+    pub algorithm: CollectiveAlgorithm,
     /// None for a group without a transfer whose size is known.
-    pub groups: Vec<Option<Cost>>,
+    pub groups: Vec<Option<GroupCost>>,
     /// Other costs that fit the traces as well: with the least and the greatest latency, and where that was fitted with the greatest and the
     /// least time per byte.
-    pub alternatives: Vec<Vec<Option<Cost>>>,
+    pub alternatives: Vec<Vec<Option<GroupCost>>>,
     /// What communication costs operations that run at the same time.
-    pub slow_down: SlowDown,
+    pub slow_down: OverlapSlowDown,
 }
 
-impl Cost {
+impl GroupCost {
     /// Nanoseconds of an operation.
-    pub fn time(&self, shape: Shape) -> f64 {
+    pub fn time(&self, shape: MessageShape) -> f64 {
         self.latency.value * shape.messages + self.time_of_bytes(shape)
     }
 
     /// Nanoseconds of an operation's bytes, without its messages.
-    pub fn time_of_bytes(&self, shape: Shape) -> f64 {
+    pub fn time_of_bytes(&self, shape: MessageShape) -> f64 {
         let within = self.per_byte_within_node.unwrap_or(self.per_byte.value);
         self.per_byte.value * shape.bytes + within * shape.bytes_within_node
     }
 }
 
-impl Communication {
+impl CommunicationCosts {
     /// Nanoseconds of an operation of a group of so many ranks; none if the cost of the group is not known.
-    pub fn time(&self, group: usize, operation: Operation, ranks: u32, bytes: u64) -> Option<f64> {
+    pub fn time(&self, group: usize, operation: CollectiveOperation, ranks: u32, bytes: u64) -> Option<f64> {
         let cost = self.groups.get(group)?.as_ref()?;
         Some(cost.time(shape(operation, self.algorithm, ranks, bytes)))
     }

@@ -1,31 +1,36 @@
 //! Times in which a link is busy without a break. Operations that share a link delay each other, so that only the time of
 //! all of them together says what they cost.
 
-use super::{Algorithm, Shape, shape};
-use crate::graph::{StepGraph, Transfer};
-use crate::simulate::Schedule;
+use super::{CollectiveAlgorithm, MessageShape, shape};
+use crate::graph::{StepGraph, TransferNode};
+use crate::simulate::NodeSchedule;
 
 /// Operations one after the other on a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Period {
+pub(super) struct LinkPeriod {
     /// Nanoseconds.
     pub time: f64,
     /// What they send together.
-    pub shape: Shape,
+    pub shape: MessageShape,
 }
 
 /// The busy periods of a group's link in a replayed step, without transfers whose size is not known.
-pub(super) fn busy(step: &StepGraph, schedule: &Schedule, group: usize, algorithm: Algorithm) -> Vec<Period> {
-    let mut transfers: Vec<&Transfer> = step.transfers.iter().filter(|transfer| transfer.group == group).collect();
+pub(super) fn busy(
+    step: &StepGraph,
+    schedule: &NodeSchedule,
+    group: usize,
+    algorithm: CollectiveAlgorithm,
+) -> Vec<LinkPeriod> {
+    let mut transfers: Vec<&TransferNode> = step.transfers.iter().filter(|transfer| transfer.group == group).collect();
     transfers.sort_by_key(|transfer| schedule.start(transfer.node));
-    let mut periods: Vec<(u64, Option<Period>)> = Vec::new();
+    let mut periods: Vec<(u64, Option<LinkPeriod>)> = Vec::new();
     for transfer in transfers {
         let start = schedule.start(transfer.node);
         let end = schedule.end(&step.graph, transfer.node);
-        let own = own(step, transfer, (end - start) as f64, algorithm);
+        let own = transfer_period(step, transfer, (end - start) as f64, algorithm);
         match periods.last_mut() {
             Some((last, period)) if *last == start => {
-                (*last, *period) = (end, period.zip(own).map(|(before, own)| before.and(own)));
+                (*last, *period) = (end, period.zip(own).map(|(before, own)| before.plus(own)));
             }
             _ => periods.push((end, own)),
         }
@@ -33,27 +38,32 @@ pub(super) fn busy(step: &StepGraph, schedule: &Schedule, group: usize, algorith
     periods.into_iter().filter_map(|(_, period)| period).filter(|period| period.time > 0.0).collect()
 }
 
-fn own(step: &StepGraph, transfer: &Transfer, time: f64, algorithm: Algorithm) -> Option<Period> {
+fn transfer_period(
+    step: &StepGraph,
+    transfer: &TransferNode,
+    time: f64,
+    algorithm: CollectiveAlgorithm,
+) -> Option<LinkPeriod> {
     let bytes = transfer.payload()?;
     let ranks = step.groups[transfer.group].size;
-    Some(Period { time, shape: shape(transfer.operation, algorithm, ranks, bytes) })
+    Some(LinkPeriod { time, shape: shape(transfer.operation, algorithm, ranks, bytes) })
 }
 
-impl Period {
-    fn and(self, other: Period) -> Period {
+impl LinkPeriod {
+    fn plus(self, other: LinkPeriod) -> LinkPeriod {
         let [a, b] = [self.shape, other.shape];
-        let shape = Shape {
+        let shape = MessageShape {
             messages: a.messages + b.messages,
             bytes: a.bytes + b.bytes,
             bytes_within_node: a.bytes_within_node + b.bytes_within_node,
         };
-        Period { time: self.time + other.time, shape }
+        LinkPeriod { time: self.time + other.time, shape }
     }
 }
 
 /// Sums over periods of products of messages and bytes, each as a share of the period's time: the normal equations of
 /// least squares of the relative errors.
-struct Sums {
+struct PeriodSums {
     messages: f64,
     bytes: f64,
     messages_squared: f64,
@@ -61,10 +71,10 @@ struct Sums {
     both: f64,
 }
 
-impl Sums {
-    fn over(periods: &[Period]) -> Self {
-        let mut sums = Sums { messages: 0.0, bytes: 0.0, messages_squared: 0.0, bytes_squared: 0.0, both: 0.0 };
-        for Period { time, shape } in periods {
+impl PeriodSums {
+    fn from_periods(periods: &[LinkPeriod]) -> Self {
+        let mut sums = PeriodSums { messages: 0.0, bytes: 0.0, messages_squared: 0.0, bytes_squared: 0.0, both: 0.0 };
+        for LinkPeriod { time, shape } in periods {
             let [messages, bytes] = [shape.messages / time, shape.bytes / time];
             sums.messages += messages;
             sums.bytes += bytes;
@@ -78,8 +88,8 @@ impl Sums {
 
 /// Latency and time per byte by least squares of the relative errors; none where all periods have the same bytes for each
 /// message.
-pub(super) fn line(periods: &[Period]) -> Option<[f64; 2]> {
-    let sums = Sums::over(periods);
+pub(super) fn line(periods: &[LinkPeriod]) -> Option<[f64; 2]> {
+    let sums = PeriodSums::from_periods(periods);
     let determinant = sums.messages_squared * sums.bytes_squared - sums.both * sums.both;
     (determinant > 1e-9 * sums.messages_squared * sums.bytes_squared).then(|| {
         let latency = sums.messages * sums.bytes_squared - sums.bytes * sums.both;
@@ -89,7 +99,7 @@ pub(super) fn line(periods: &[Period]) -> Option<[f64; 2]> {
 }
 
 /// The time per byte that fits best where the latency is given.
-pub(super) fn per_byte(periods: &[Period], latency: f64) -> f64 {
-    let sums = Sums::over(periods);
+pub(super) fn per_byte(periods: &[LinkPeriod], latency: f64) -> f64 {
+    let sums = PeriodSums::from_periods(periods);
     (sums.bytes - latency * sums.both) / sums.bytes_squared
 }

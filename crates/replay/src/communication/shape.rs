@@ -1,11 +1,11 @@
 //! What a collective operation sends: messages one after the other, and bytes over the link of a rank.
 
-use crate::collectives::Operation;
+use crate::collectives::CollectiveOperation;
 use perf4sight_base::error::{Error, Result};
 
 /// How an operation is done.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Algorithm {
+pub enum CollectiveAlgorithm {
     /// Each rank sends to the next one.
     #[default]
     Ring,
@@ -18,7 +18,7 @@ pub enum Algorithm {
     },
 }
 
-impl Algorithm {
+impl CollectiveAlgorithm {
     /// The algorithms that have a name; a hierarchical one follows from the nodes.
     pub fn names() -> Vec<&'static str> {
         vec!["ring", "tree"]
@@ -27,11 +27,11 @@ impl Algorithm {
     /// The algorithm of a name.
     ///
     /// # Errors
-    /// A word that is none of [`Algorithm::names`].
+    /// A word that is none of [`CollectiveAlgorithm::names`].
     pub fn parse(word: &str) -> Result<Self> {
         match word {
-            "ring" => Ok(Algorithm::Ring),
-            "tree" => Ok(Algorithm::Tree),
+            "ring" => Ok(CollectiveAlgorithm::Ring),
+            "tree" => Ok(CollectiveAlgorithm::Tree),
             _ => Err(Error::usage(format!("{word:?} is not an algorithm")).expected("ring or tree")),
         }
     }
@@ -39,7 +39,7 @@ impl Algorithm {
 
 /// Messages and bytes of an operation, as factors of latency and of the time per byte.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Shape {
+pub struct MessageShape {
     /// Messages that have to wait for each other.
     pub messages: f64,
     /// Bytes that each rank sends; of a hierarchical operation, those between nodes.
@@ -48,10 +48,10 @@ pub struct Shape {
     pub bytes_within_node: f64,
 }
 
-impl Shape {
+impl MessageShape {
     /// The shape of an operation that does not distinguish between nodes.
     pub fn flat(messages: f64, bytes: f64) -> Self {
-        Shape { messages, bytes, bytes_within_node: 0.0 }
+        MessageShape { messages, bytes, bytes_within_node: 0.0 }
     }
 }
 
@@ -63,39 +63,42 @@ impl Shape {
 /// reduces its n-th part with those of the other nodes: on links of one speed that is as many bytes as of one ring.
 ///
 /// ```
-/// use perf4sight_replay::collectives::Operation;
-/// use perf4sight_replay::communication::{Algorithm, shape};
-/// let ring = shape(Operation::AllReduce, Algorithm::Ring, 4, 1000);
+/// use perf4sight_replay::collectives::CollectiveOperation;
+/// use perf4sight_replay::communication::{CollectiveAlgorithm, shape};
+/// let ring = shape(CollectiveOperation::AllReduce, CollectiveAlgorithm::Ring, 4, 1000);
 /// assert_eq!((ring.messages, ring.bytes), (6.0, 1500.0));
-/// let tree = shape(Operation::AllReduce, Algorithm::Tree, 4, 1000);
+/// let tree = shape(CollectiveOperation::AllReduce, CollectiveAlgorithm::Tree, 4, 1000);
 /// assert_eq!((tree.messages, tree.bytes), (4.0, 2000.0));
 /// ```
-pub fn shape(operation: Operation, algorithm: Algorithm, ranks: u32, bytes: u64) -> Shape {
+pub fn shape(operation: CollectiveOperation, algorithm: CollectiveAlgorithm, ranks: u32, bytes: u64) -> MessageShape {
     let (ranks, bytes) = (f64::from(ranks.max(1)), bytes as f64);
     let [others, share] = [ranks - 1.0, (ranks - 1.0) / ranks];
     let levels = ranks.log2().ceil();
     match operation {
-        Operation::AllReduce => all_reduce(algorithm, ranks, bytes),
-        Operation::AllGather => Shape::flat(others, others * bytes),
-        Operation::ReduceScatter | Operation::AllToAll => Shape::flat(others, share * bytes),
-        Operation::Broadcast | Operation::Reduce => match algorithm {
-            Algorithm::Tree => Shape::flat(levels, bytes),
-            Algorithm::Ring | Algorithm::Hierarchical { .. } => Shape::flat(others, bytes),
+        CollectiveOperation::AllReduce => all_reduce(algorithm, ranks, bytes),
+        CollectiveOperation::AllGather => MessageShape::flat(others, others * bytes),
+        CollectiveOperation::ReduceScatter | CollectiveOperation::AllToAll => MessageShape::flat(others, share * bytes),
+        CollectiveOperation::Broadcast | CollectiveOperation::Reduce => match algorithm {
+            CollectiveAlgorithm::Tree => MessageShape::flat(levels, bytes),
+            CollectiveAlgorithm::Ring | CollectiveAlgorithm::Hierarchical { .. } => MessageShape::flat(others, bytes),
         },
-        Operation::Gather | Operation::Scatter => Shape::flat(others, others * bytes),
-        Operation::Barrier => Shape::flat(levels, 0.0),
-        Operation::Send | Operation::Receive | Operation::SendReceive | Operation::Other => Shape::flat(1.0, bytes),
+        CollectiveOperation::Gather | CollectiveOperation::Scatter => MessageShape::flat(others, others * bytes),
+        CollectiveOperation::Barrier => MessageShape::flat(levels, 0.0),
+        CollectiveOperation::Send
+        | CollectiveOperation::Receive
+        | CollectiveOperation::SendReceive
+        | CollectiveOperation::Other => MessageShape::flat(1.0, bytes),
     }
 }
 
-fn all_reduce(algorithm: Algorithm, ranks: f64, bytes: f64) -> Shape {
+fn all_reduce(algorithm: CollectiveAlgorithm, ranks: f64, bytes: f64) -> MessageShape {
     match algorithm {
-        Algorithm::Ring => Shape::flat(2.0 * (ranks - 1.0), 2.0 * (ranks - 1.0) / ranks * bytes),
-        Algorithm::Tree => Shape::flat(2.0 * ranks.log2().ceil(), 2.0 * bytes),
-        Algorithm::Hierarchical { ranks_per_node } => {
+        CollectiveAlgorithm::Ring => MessageShape::flat(2.0 * (ranks - 1.0), 2.0 * (ranks - 1.0) / ranks * bytes),
+        CollectiveAlgorithm::Tree => MessageShape::flat(2.0 * ranks.log2().ceil(), 2.0 * bytes),
+        CollectiveAlgorithm::Hierarchical { ranks_per_node } => {
             let within = f64::from(ranks_per_node.max(1)).min(ranks);
             let nodes = (ranks / within).ceil();
-            Shape {
+            MessageShape {
                 messages: 2.0 * (within - 1.0) + 2.0 * (nodes - 1.0),
                 bytes: 2.0 * (nodes - 1.0) / nodes * bytes / within,
                 bytes_within_node: 2.0 * (within - 1.0) / within * bytes,
@@ -111,18 +114,18 @@ mod tests {
     #[test]
     fn shapes_follow_the_published_formulas() {
         let shapes = [
-            (Operation::AllGather, Algorithm::Ring, 8, 7.0, 7000.0),
-            (Operation::ReduceScatter, Algorithm::Ring, 8, 7.0, 875.0),
-            (Operation::AllToAll, Algorithm::Ring, 8, 7.0, 875.0),
-            (Operation::AllReduce, Algorithm::Tree, 9, 8.0, 2000.0),
-            (Operation::Barrier, Algorithm::Ring, 8, 3.0, 0.0),
-            (Operation::SendReceive, Algorithm::Ring, 8, 1.0, 1000.0),
-            (Operation::AllReduce, Algorithm::Ring, 1, 0.0, 0.0),
+            (CollectiveOperation::AllGather, CollectiveAlgorithm::Ring, 8, 7.0, 7000.0),
+            (CollectiveOperation::ReduceScatter, CollectiveAlgorithm::Ring, 8, 7.0, 875.0),
+            (CollectiveOperation::AllToAll, CollectiveAlgorithm::Ring, 8, 7.0, 875.0),
+            (CollectiveOperation::AllReduce, CollectiveAlgorithm::Tree, 9, 8.0, 2000.0),
+            (CollectiveOperation::Barrier, CollectiveAlgorithm::Ring, 8, 3.0, 0.0),
+            (CollectiveOperation::SendReceive, CollectiveAlgorithm::Ring, 8, 1.0, 1000.0),
+            (CollectiveOperation::AllReduce, CollectiveAlgorithm::Ring, 1, 0.0, 0.0),
         ];
         for (operation, algorithm, ranks, messages, bytes) in shapes {
             assert_eq!(
                 shape(operation, algorithm, ranks, 1000),
-                Shape::flat(messages, bytes),
+                MessageShape::flat(messages, bytes),
                 "{operation} {algorithm:?}"
             );
         }
@@ -132,8 +135,9 @@ mod tests {
     /// 2 (16 - 1) / 16, as a ring of 16.
     #[test]
     fn a_hierarchical_operation_sends_as_many_bytes_as_a_ring() {
-        let hierarchical = shape(Operation::AllReduce, Algorithm::Hierarchical { ranks_per_node: 8 }, 16, 1000);
-        assert_eq!(hierarchical, Shape { messages: 16.0, bytes: 125.0, bytes_within_node: 1750.0 });
-        assert_eq!(shape(Operation::AllReduce, Algorithm::Ring, 16, 1000).bytes, 1875.0);
+        let hierarchical =
+            shape(CollectiveOperation::AllReduce, CollectiveAlgorithm::Hierarchical { ranks_per_node: 8 }, 16, 1000);
+        assert_eq!(hierarchical, MessageShape { messages: 16.0, bytes: 125.0, bytes_within_node: 1750.0 });
+        assert_eq!(shape(CollectiveOperation::AllReduce, CollectiveAlgorithm::Ring, 16, 1000).bytes, 1875.0);
     }
 }

@@ -1,15 +1,15 @@
 //! How much slower operations are while their rank communicates: libraries take processors, streaming multiprocessors and
 //! memory bandwidth away from them.
 
-use crate::graph::{Graph, Kind, NodeId, StepGraph};
-use crate::simulate::{Schedule, simulate};
+use crate::graph::{NodeId, StepGraph, TaskGraph, WorkKind};
+use crate::simulate::{NodeSchedule, simulate};
 use perf4sight_base::stats::{median, weighted_quantile};
 use perf4sight_traces::intervals::{Interval, union};
 use std::collections::{BTreeMap, HashMap};
 
 /// The factor by which operations take longer while their rank communicates.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SlowDown {
+pub struct OverlapSlowDown {
     /// The factor, from 1 on.
     pub factor: f64,
     /// The number of kinds of operations that it rests on; without any the factor is assumed to be 1.
@@ -30,15 +30,15 @@ const ROUNDS: usize = 3;
 const ALIKE: f64 = 0.15;
 
 /// Times of operations of a kind: overlapped, and alone.
-type Times = [Vec<f64>; 2];
+type OverlapTimes = [Vec<f64>; 2];
 
-impl SlowDown {
+impl OverlapSlowDown {
     /// Compares equal operations of a typical step that run while their rank communicates with those that do not: the
     /// median over the kinds of operations, each counted by its time.
     pub fn fit(step: &StepGraph) -> Self {
         let shares = overlap(step);
-        let places = places(&step.graph);
-        let mut kinds: BTreeMap<_, Times> = BTreeMap::new();
+        let places = occurrences(&step.graph);
+        let mut kinds: BTreeMap<_, OverlapTimes> = BTreeMap::new();
         for id in step.graph.ids().filter(|id| is_slowed(&step.graph, *id)) {
             let (node, share) = (step.graph.node(id), shares[id.index()]);
             let alone = usize::from(share < OVERLAPPED);
@@ -48,11 +48,11 @@ impl SlowDown {
             }
         }
         kinds.retain(|_, times| times.iter().all(|times| times.len() >= LEAST) && are_alike(&times[1]));
-        let total = |times: &Times| times.iter().flatten().sum::<f64>();
+        let total = |times: &OverlapTimes| times.iter().flatten().sum::<f64>();
         let weighted = kinds.values().map(|times| (median(&times[0]) / median(&times[1]), total(times))).collect();
         let half = kinds.values().map(total).sum::<f64>() / 2.0;
         let factor = weighted_quantile(weighted, half).unwrap_or(1.0);
-        SlowDown { factor: factor.max(1.0), operations: kinds.len() }
+        OverlapSlowDown { factor: factor.max(1.0), operations: kinds.len() }
     }
 
     /// For every node the share of its time during which its rank communicates; nothing where that slows nothing down.
@@ -91,20 +91,20 @@ fn are_alike(times: &[f64]) -> bool {
 /// For each node how many of the same call came before it inside the same operation: of the two products of a layer's
 /// backward pass, which have one name, one is the first and one the second. An operation begins behind a node of the
 /// operation around it.
-fn places(graph: &Graph) -> Vec<u32> {
+fn occurrences(graph: &TaskGraph) -> Vec<u32> {
     let calls = graph.calls();
     let mut last_begin: HashMap<_, usize> = HashMap::new();
     let mut last_seen: HashMap<_, (usize, u32)> = HashMap::new();
     let place = |id: NodeId| {
         let node = graph.node(id);
         let begin = calls
-            .around(node.call)
-            .and_then(|operation| last_begin.get(&(node.resource, calls.around(operation))).copied());
+            .caller(node.call)
+            .and_then(|operation| last_begin.get(&(node.resource, calls.caller(operation))).copied());
         let place = match last_seen.get(&(node.resource, node.call)) {
             Some((seen, place)) if begin.is_some_and(|begin| begin < *seen) => place + 1,
             Some(_) | None => 0,
         };
-        let around = (node.kind != Kind::Gap).then_some(node.call);
+        let around = (node.kind != WorkKind::Gap).then_some(node.call);
         last_begin.insert((node.resource, around), id.index());
         last_seen.insert((node.resource, node.call), (id.index(), place));
         place
@@ -112,10 +112,15 @@ fn places(graph: &Graph) -> Vec<u32> {
     graph.ids().map(place).collect()
 }
 
-fn is_slowed(graph: &Graph, id: NodeId) -> bool {
+fn is_slowed(graph: &TaskGraph, id: NodeId) -> bool {
     match graph.node(id).kind {
-        Kind::Operation | Kind::Kernel => true,
-        Kind::Start | Kind::Backlog | Kind::Gap | Kind::Launch | Kind::Transfer | Kind::Wait => false,
+        WorkKind::Operation | WorkKind::Kernel => true,
+        WorkKind::Start
+        | WorkKind::Backlog
+        | WorkKind::Gap
+        | WorkKind::Launch
+        | WorkKind::Transfer
+        | WorkKind::Wait => false,
     }
 }
 
@@ -127,25 +132,25 @@ fn overlap(step: &StepGraph) -> Vec<f64> {
     let share = |id: NodeId| {
         let rank = step.graph.resource_of(id).rank.and_then(|rank| busy.get(&rank));
         let window = window(step, schedule, id);
-        rank.map_or(0.0, |busy| covered(busy, window))
+        rank.map_or(0.0, |busy| covered_share(busy, window))
     };
     step.graph.ids().map(share).collect()
 }
 
 /// When a rank communicates.
-fn busy(step: &StepGraph, schedule: &Schedule, rank: usize) -> Vec<Interval> {
+fn busy(step: &StepGraph, schedule: &NodeSchedule, rank: usize) -> Vec<Interval> {
     let own = step.transfers.iter().filter(|transfer| transfer.parts.iter().any(|part| part.rank == rank));
     union(own.map(|own| window(step, schedule, own.node)))
 }
 
 /// When a node runs; a changed step may be so long that its times are the greatest.
-fn window(step: &StepGraph, schedule: &Schedule, id: NodeId) -> Interval {
+fn window(step: &StepGraph, schedule: &NodeSchedule, id: NodeId) -> Interval {
     let time = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
     (time(schedule.start(id)), time(schedule.end(&step.graph, id)))
 }
 
 /// The share of a window that ordered intervals cover.
-fn covered(union: &[Interval], (begin, end): Interval) -> f64 {
+fn covered_share(union: &[Interval], (begin, end): Interval) -> f64 {
     if end <= begin {
         return 0.0;
     }
@@ -162,9 +167,9 @@ mod tests {
     #[test]
     fn a_window_is_covered_by_what_is_in_it() {
         let union = [(0, 10), (20, 30), (40, 50)];
-        assert_eq!(covered(&union, (5, 25)), 0.5);
-        assert_eq!(covered(&union, (10, 20)), 0.0);
-        assert_eq!(covered(&union, (22, 24)), 1.0);
-        assert_eq!(covered(&union, (45, 45)), 0.0);
+        assert_eq!(covered_share(&union, (5, 25)), 0.5);
+        assert_eq!(covered_share(&union, (10, 20)), 0.0);
+        assert_eq!(covered_share(&union, (22, 24)), 1.0);
+        assert_eq!(covered_share(&union, (45, 45)), 0.0);
     }
 }

@@ -1,29 +1,29 @@
 //! Makes a graph from nodes and edges, and refuses cycles and graphs that memory has no place for.
 
-use super::{CallId, Calls, EdgeKind, Graph, Node, NodeId, Resource, ResourceId, Structure, cycle};
+use super::{CallId, CallTable, EdgeKind, GraphStructure, NodeId, Resource, ResourceId, TaskGraph, TaskNode, cycle};
 use crate::simulate;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::grouped;
-use perf4sight_machine::description::Description;
+use perf4sight_base::units::grouped_digits;
+use perf4sight_machine::description::MachineDescription;
 use std::sync::Arc;
 
 /// An edge: from, to, why.
-pub(super) type Edge = (u32, u32, EdgeKind);
+pub(super) type GraphEdge = (u32, u32, EdgeKind);
 
 /// A graph that is being made or changed. Ids of nodes stay valid: a removed node stays in place without edges and takes
 /// no time.
 #[derive(Debug, Clone, Default)]
-pub struct Builder {
-    nodes: Vec<Node>,
-    edges: Vec<Edge>,
+pub struct GraphBuilder {
+    nodes: Vec<TaskNode>,
+    edges: Vec<GraphEdge>,
     resources: Vec<Resource>,
-    calls: Calls,
+    calls: CallTable,
     removed: Vec<NodeId>,
 }
 
-impl Builder {
-    pub(super) fn with(graph: &Graph) -> Self {
-        Builder {
+impl GraphBuilder {
+    pub(super) fn with(graph: &TaskGraph) -> Self {
+        GraphBuilder {
             nodes: graph.nodes.clone(),
             edges: graph.edges().map(|(from, to, kind)| (from.0, to.0, kind)).collect(),
             resources: graph.structure.resources.clone(),
@@ -33,8 +33,8 @@ impl Builder {
     }
 
     /// A builder of nodes with calls that are known.
-    pub fn with_calls(calls: Calls) -> Self {
-        Builder { calls, ..Builder::default() }
+    pub fn with_calls(calls: CallTable) -> Self {
+        GraphBuilder { calls, ..GraphBuilder::default() }
     }
 
     /// Adds a thread, stream or link.
@@ -49,23 +49,23 @@ impl Builder {
     }
 
     /// The calls so far.
-    pub(super) fn calls(&self) -> &Calls {
+    pub(super) fn calls(&self) -> &CallTable {
         &self.calls
     }
 
     /// Adds a node.
-    pub fn node(&mut self, node: Node) -> NodeId {
+    pub fn node(&mut self, node: TaskNode) -> NodeId {
         self.nodes.push(node);
         NodeId(self.nodes.len() as u32 - 1)
     }
 
     /// The nodes so far.
-    pub fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[TaskNode] {
         &self.nodes
     }
 
     /// A node, to change it.
-    pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
+    pub fn node_mut(&mut self, id: NodeId) -> &mut TaskNode {
         &mut self.nodes[id.index()]
     }
 
@@ -89,12 +89,12 @@ impl Builder {
     ///
     /// # Errors
     /// Nodes that wait for each other, named in the message.
-    pub fn finish(mut self) -> Result<Graph> {
+    pub fn finish(mut self) -> Result<TaskGraph> {
         self.leave_out_removed();
         let (ends, targets, kinds) = by_source(self.nodes.len(), &self.edges);
-        let Builder { nodes, resources, calls, .. } = self;
-        let structure = Structure { ends, targets, kinds, resources, calls };
-        let graph = Graph { nodes, structure: Arc::new(structure) };
+        let GraphBuilder { nodes, resources, calls, .. } = self;
+        let structure = GraphStructure { ends, targets, kinds, resources, calls };
+        let graph = TaskGraph { nodes, structure: Arc::new(structure) };
         cycle::refuse(&graph)?;
         Ok(graph)
     }
@@ -113,10 +113,10 @@ impl Builder {
     /// # Errors
     /// More than `limit` bytes for so many nodes and edges, or more nodes than ids.
     pub fn check_memory(nodes: u64, edges: u64, limit: u64) -> Result<()> {
-        let needed = Graph::bytes_of(nodes, edges) + simulate::bytes_of(nodes, 0);
-        let counted = format!("a graph of {} nodes and {} edges", grouped(nodes), grouped(edges));
+        let needed = TaskGraph::bytes_of(nodes, edges) + simulate::bytes_of(nodes, 0);
+        let counted = format!("a graph of {} nodes and {} edges", grouped_digits(nodes), grouped_digits(edges));
         if nodes.max(edges) > u64::from(u32::MAX) {
-            let most = grouped(u64::from(u32::MAX));
+            let most = grouped_digits(u64::from(u32::MAX));
             return Err(Error::input(format!("{counted} is too large")).expected(format!("at most {most} of each")));
         }
         check_memory(&counted, needed, limit)
@@ -126,7 +126,7 @@ impl Builder {
 
 /// Bytes that this process could use now, by the machine's memory and the limits of its control groups.
 pub fn available_memory() -> u64 {
-    Description::here().available().0
+    MachineDescription::here().available().0
 }
 
 /// Refuses what takes more bytes than there are.
@@ -142,7 +142,7 @@ pub fn check_memory(what: &str, needed: u64, limit: u64) -> Result<()> {
 }
 
 /// Edges ordered by their source, in the order in which they were added: the end of each node's edges, targets, kinds.
-fn by_source(nodes: usize, edges: &[Edge]) -> (Vec<u32>, Vec<u32>, Vec<EdgeKind>) {
+fn by_source(nodes: usize, edges: &[GraphEdge]) -> (Vec<u32>, Vec<u32>, Vec<EdgeKind>) {
     let mut next = vec![0u32; nodes + 1];
     edges.iter().for_each(|(from, _, _)| next[*from as usize + 1] += 1);
     (0..nodes).for_each(|node| next[node + 1] += next[node]);
@@ -161,7 +161,7 @@ fn by_source(nodes: usize, edges: &[Edge]) -> (Vec<u32>, Vec<u32>, Vec<EdgeKind>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_base::error::Kind as ErrorKind;
+    use perf4sight_base::error::FailureKind;
 
     #[test]
     fn edges_are_grouped_by_source_in_the_order_of_adding() {
@@ -173,10 +173,11 @@ mod tests {
 
     #[test]
     fn a_graph_beyond_the_memory_is_refused_in_words() {
-        assert!(Builder::check_memory(10_000_000, 20_000_000, 1_000_000_000).is_ok());
-        let error = Builder::check_memory(10_000_000, 20_000_000, 500_000_000).err().map(|error| error.to_string());
+        assert!(GraphBuilder::check_memory(10_000_000, 20_000_000, 1_000_000_000).is_ok());
+        let error =
+            GraphBuilder::check_memory(10_000_000, 20_000_000, 500_000_000).err().map(|error| error.to_string());
         assert!(error.is_some_and(|text| text.contains("10,000,000 nodes") && text.contains("at most 500 MB")));
-        let too_large = Builder::check_memory(u64::from(u32::MAX) + 1, 0, u64::MAX).err();
-        assert_eq!(too_large.map(|error| error.kind()), Some(ErrorKind::Input));
+        let too_large = GraphBuilder::check_memory(u64::from(u32::MAX) + 1, 0, u64::MAX).err();
+        assert_eq!(too_large.map(|error| error.kind()), Some(FailureKind::Input));
     }
 }

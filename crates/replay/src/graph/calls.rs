@@ -1,6 +1,6 @@
 //! Names of operations together with the operations around them, each path stored once.
 
-use perf4sight_traces::{NameId, Names};
+use perf4sight_traces::{NameId, NameTable};
 use std::collections::HashMap;
 
 /// A name inside the names around it: `aten::mm` in `aten::linear` in `DistributedDataParallel.forward`.
@@ -8,24 +8,24 @@ use std::collections::HashMap;
 pub struct CallId(u32);
 
 /// A name, and the call around it.
-type Row = (NameId, Option<CallId>);
+type CallRow = (NameId, Option<CallId>);
 
 /// All calls of a graph, in the order in which they were added.
 #[derive(Debug, Clone, Default)]
-pub struct Calls {
-    names: Names,
-    rows: Vec<Row>,
-    ids: HashMap<Row, CallId>,
+pub struct CallTable {
+    names: NameTable,
+    rows: Vec<CallRow>,
+    ids: HashMap<CallRow, CallId>,
 }
 
 impl CallId {
-    /// Its index in [`Calls::all`].
+    /// Its index in [`CallTable::all`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-impl Calls {
+impl CallTable {
     /// The id of a name inside another call; it is added if it is new.
     pub fn intern(&mut self, name: &str, around: Option<CallId>) -> CallId {
         let row = (self.names.intern(name), around);
@@ -43,13 +43,13 @@ impl Calls {
     }
 
     /// The call around a call.
-    pub fn around(&self, id: CallId) -> Option<CallId> {
+    pub fn caller(&self, id: CallId) -> Option<CallId> {
         self.rows[id.index()].1
     }
 
     /// The names of a call and of all calls around it, from the innermost to the outermost.
     pub fn path(&self, id: CallId) -> impl Iterator<Item = &str> {
-        std::iter::successors(Some(id), |inner| self.around(*inner)).map(|call| self.name(call))
+        std::iter::successors(Some(id), |inner| self.caller(*inner)).map(|call| self.name(call))
     }
 
     /// All calls.

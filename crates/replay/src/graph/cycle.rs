@@ -1,13 +1,13 @@
 //! Finds nodes that wait for each other.
 
-use super::{Graph, NodeId};
+use super::{NodeId, TaskGraph};
 use perf4sight_base::error::{Error, Result};
 
 /// Nodes of a cycle that a message names.
 const NAMED: usize = 6;
 
 /// Refuses a graph with a cycle.
-pub(super) fn refuse(graph: &Graph) -> Result<()> {
+pub(super) fn refuse(graph: &TaskGraph) -> Result<()> {
     let mut waiting_for = predecessors(graph);
     let mut ready: Vec<u32> = (0..graph.nodes.len() as u32).filter(|node| waiting_for[*node as usize] == 0).collect();
     let mut done = 0;
@@ -27,32 +27,32 @@ pub(super) fn refuse(graph: &Graph) -> Result<()> {
 }
 
 /// For each node how many edges lead to it.
-pub(crate) fn predecessors(graph: &Graph) -> Vec<u32> {
+pub(crate) fn predecessors(graph: &TaskGraph) -> Vec<u32> {
     let mut counts = vec![0; graph.nodes.len()];
     graph.structure.targets.iter().for_each(|&target| counts[target as usize] += 1);
     counts
 }
 
-fn error(graph: &Graph, waiting_for: &[u32]) -> Error {
+fn error(graph: &TaskGraph, waiting_for: &[u32]) -> Error {
     let cycle = find(graph, waiting_for);
-    let mut names: Vec<String> = cycle.iter().take(NAMED).map(|id| described(graph, *id)).collect();
+    let mut names: Vec<String> = cycle.iter().take(NAMED).map(|id| node_text(graph, *id)).collect();
     if cycle.len() > NAMED {
         names.push(format!("{} more", cycle.len() - NAMED));
     }
-    names.extend(cycle.first().map(|id| described(graph, *id)));
+    names.extend(cycle.first().map(|id| node_text(graph, *id)));
     Error::input(format!("operations wait for each other in a circle: {}", names.join(" -> ")))
         .expected("operations that each wait only for earlier ones")
         .help("the traces may be of different steps or jobs, or the dependencies of the file may be damaged")
 }
 
-fn described(graph: &Graph, id: NodeId) -> String {
+fn node_text(graph: &TaskGraph, id: NodeId) -> String {
     let rank = graph.resource_of(id).rank.map_or(String::new(), |rank| format!(" (rank {rank})"));
     format!("{}{rank}", graph.name(id))
 }
 
 /// A cycle among the nodes that still wait. Each of them has a predecessor that waits too, so that a walk backwards
 /// comes to a node twice.
-fn find(graph: &Graph, waiting_for: &[u32]) -> Vec<NodeId> {
+fn find(graph: &TaskGraph, waiting_for: &[u32]) -> Vec<NodeId> {
     let waits = |node: usize| waiting_for[node] > 0;
     let mut before = vec![None; graph.nodes.len()];
     for (from, to, _) in graph.edges().filter(|(from, to, _)| waits(from.index()) && waits(to.index())) {

@@ -14,40 +14,40 @@ use perf4sight_traces::LOADER_WITH_WORKERS;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-pub use builder::{Builder, available_memory, check_memory};
-pub use calls::{CallId, Calls};
+pub use builder::{GraphBuilder, available_memory, check_memory};
+pub use calls::{CallId, CallTable};
 pub(crate) use cycle::predecessors;
-pub use node::{EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
+pub use node::{EdgeKind, NodeId, Resource, ResourceId, ResourceKind, TaskNode, WorkKind};
 pub(crate) use step::share_of_ranks;
-pub use step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart};
+pub use step::{GradientNode, ProcessGroup, RankNodes, StepGraph, TransferNode, TransferPart};
 
-/// A graph without cycles, whose durations can be changed; [`Graph::edit`] makes copies with other nodes and edges. Clones
+/// A graph without cycles, whose durations can be changed; [`TaskGraph::edit`] makes copies with other nodes and edges. Clones
 /// share all but the nodes.
 #[derive(Debug, Clone, Default)]
-pub struct Graph {
-    nodes: Vec<Node>,
-    structure: Arc<Structure>,
+pub struct TaskGraph {
+    nodes: Vec<TaskNode>,
+    structure: Arc<GraphStructure>,
 }
 
 /// What graphs with other durations have in common.
 #[derive(Debug, Default)]
-struct Structure {
+struct GraphStructure {
     /// For each node the end of its edges in `targets`; the next node's edges begin there.
     ends: Vec<u32>,
     targets: Vec<u32>,
     kinds: Vec<EdgeKind>,
     resources: Vec<Resource>,
-    calls: Calls,
+    calls: CallTable,
 }
 
-impl Graph {
+impl TaskGraph {
     /// The nodes; a [`NodeId`] is an index here.
-    pub fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[TaskNode] {
         &self.nodes
     }
 
     /// A node.
-    pub fn node(&self, id: NodeId) -> &Node {
+    pub fn node(&self, id: NodeId) -> &TaskNode {
         &self.nodes[id.index()]
     }
 
@@ -98,7 +98,7 @@ impl Graph {
     }
 
     /// The names of the operations, and inside which others they ran.
-    pub fn calls(&self) -> &Calls {
+    pub fn calls(&self) -> &CallTable {
         &self.structure.calls
     }
 
@@ -115,24 +115,24 @@ impl Graph {
     /// The delays until some of the work on streams begins, which hold what it waits for.
     pub fn delays_before(&self, work: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
         let is_delay =
-            |from: NodeId| self.node(from).kind == Kind::Gap && self.resource_of(from).kind == ResourceKind::Stream;
+            |from: NodeId| self.node(from).kind == WorkKind::Gap && self.resource_of(from).kind == ResourceKind::Stream;
         let ordered = self.edges().filter(|(_, to, kind)| *kind == EdgeKind::Order && work.contains(to));
         ordered.map(|(from, ..)| from).filter(|from| is_delay(*from)).collect()
     }
 
     /// A builder that holds all of this graph, to add and remove nodes and edges. Ids of nodes stay valid.
-    pub fn edit(&self) -> Builder {
-        Builder::with(self)
+    pub fn edit(&self) -> GraphBuilder {
+        GraphBuilder::with(self)
     }
 
     /// The memory of the graph in bytes, without names.
     pub fn bytes(&self) -> u64 {
-        Graph::bytes_of(self.nodes.len() as u64, self.structure.targets.len() as u64)
+        TaskGraph::bytes_of(self.nodes.len() as u64, self.structure.targets.len() as u64)
     }
 
     /// The memory in bytes that a graph of so many nodes and edges takes, to be known before it is built.
     pub fn bytes_of(nodes: u64, edges: u64) -> u64 {
-        let node = size_of::<Node>() + size_of::<u32>();
+        let node = size_of::<TaskNode>() + size_of::<u32>();
         let edge = size_of::<u32>() + size_of::<EdgeKind>();
         nodes * node as u64 + edges * edge as u64
     }

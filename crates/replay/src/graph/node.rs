@@ -2,17 +2,17 @@
 
 use super::CallId;
 
-/// The index of a node in [`Graph::nodes`](super::Graph::nodes).
+/// The index of a node in [`TaskGraph::nodes`](super::TaskGraph::nodes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) u32);
 
-/// The index of a resource in [`Graph::resources`](super::Graph::resources).
+/// The index of a resource in [`TaskGraph::resources`](super::TaskGraph::resources).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceId(pub(crate) u32);
 
 /// Work that keeps one resource busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Node {
+pub struct TaskNode {
     /// Nanoseconds.
     pub duration: u64,
     /// Its name, and inside which operations it runs.
@@ -20,14 +20,14 @@ pub struct Node {
     /// The thread, stream or link that it keeps busy.
     pub resource: ResourceId,
     /// What sort of work it is.
-    pub kind: Kind,
+    pub kind: WorkKind,
     /// Of nodes that wait for one resource the lowest runs first, and among equals the one that was ready first.
     pub priority: u8,
 }
 
 /// The sort of work of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum WorkKind {
     /// The time by which a rank begins later than the first rank.
     Start,
     /// The time by which the work of earlier steps on a stream outlasts the begin of this one on the CPU.
@@ -108,8 +108,8 @@ mod tests {
     /// 100 bytes a node with its edges and what simulating it takes are the limit; most nodes have at most three edges.
     #[test]
     fn a_node_takes_twenty_four_bytes_and_an_edge_five() {
-        assert_eq!(size_of::<Node>(), 24);
-        assert_eq!(super::super::Graph::bytes_of(1, 3), 24 + 4 + 15);
-        assert!(super::super::Graph::bytes_of(1, 3) + crate::simulate::bytes_of(1, 0) <= 100);
+        assert_eq!(size_of::<TaskNode>(), 24);
+        assert_eq!(super::super::TaskGraph::bytes_of(1, 3), 24 + 4 + 15);
+        assert!(super::super::TaskGraph::bytes_of(1, 3) + crate::simulate::bytes_of(1, 0) <= 100);
     }
 }

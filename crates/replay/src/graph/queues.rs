@@ -1,8 +1,8 @@
 //! Kernels that come to wait in the queue of their stream, or no longer do: what passes between a launch and its kernel passes while the kernel before still
 //! runs, so that a thread that launches earlier is not held up by it. The call that launches a kernel is work of its thread, of which the kernel waits for most.
 
-use super::{EdgeKind, Kind, NodeId, ResourceId, ResourceKind, StepGraph};
-use crate::simulate::{Schedule, simulate, simulate_with};
+use super::{EdgeKind, NodeId, ResourceId, ResourceKind, StepGraph, WorkKind};
+use crate::simulate::{NodeSchedule, simulate, simulate_with};
 use perf4sight_base::stats::percentile;
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const LATER: f64 = 1.25;
 
 /// The delay before a kernel.
 #[derive(Clone)]
-struct Delay {
+struct LaunchDelay {
     gap: NodeId,
     /// What its thread did before it launched the kernel.
     launch: NodeId,
@@ -31,22 +31,22 @@ struct Delay {
 }
 
 /// The delays before the kernels of a step, in the order of their nodes.
-pub(crate) struct Queues(Vec<Delay>);
+pub(crate) struct LaunchQueues(Vec<LaunchDelay>);
 
-impl Queues {
+impl LaunchQueues {
     /// Those of a step as it was recorded. A kernel that starts as long behind its launch as those do that wait for nothing else waited for its launch; any other
     /// one waited for the one before it.
-    pub fn of(step: &StepGraph) -> Self {
+    pub fn from_step(step: &StepGraph) -> Self {
         let mut delays = delays(step);
         if delays.is_empty() {
-            return Queues(delays);
+            return LaunchQueues(delays);
         }
         let schedule = simulate(&step.graph);
         let end = |id: NodeId| schedule.end(&step.graph, id);
         let mut usual: BTreeMap<ResourceId, [Vec<f64>; 2]> = BTreeMap::new();
         for delay in &delays {
             let [after_launch, after_others] = usual.entry(step.graph.node(delay.gap).resource).or_default();
-            match delay.ends(end) {
+            match delay.end_times(end) {
                 ends if delay.was_launched(ends) => {
                     let since_launch = delay.since_launch(ends);
                     after_launch.push(since_launch.saturating_sub(delay.call) as f64);
@@ -56,11 +56,11 @@ impl Queues {
             }
         }
         let usual: BTreeMap<ResourceId, [Option<u64>; 2]> =
-            usual.into_iter().map(|(stream, times)| (stream, times.map(|times| shorter(&times)))).collect();
+            usual.into_iter().map(|(stream, times)| (stream, times.map(|times| lower_quartile(&times)))).collect();
         for delay in &mut delays {
             let [after_call, queued] = usual[&step.graph.node(delay.gap).resource];
             let launched = after_call.map(|after_call| delay.call + after_call);
-            let ends = delay.ends(end);
+            let ends = delay.end_times(end);
             let since_launch = delay.since_launch(ends);
             let waited_for_launch = delay.was_launched(ends)
                 || launched.is_some_and(|launched| since_launch as f64 <= LATER * launched as f64);
@@ -75,30 +75,33 @@ impl Queues {
                 }
             }
         }
-        Queues(delays)
+        LaunchQueues(delays)
     }
 
     /// Those of several steps: a kernel may have waited for its launch in some, and in the queue in others. `of` makes one of the times of either.
     pub fn of_several(steps: impl Iterator<Item = StepGraph>, of: fn(&mut [u64]) -> u64) -> Self {
-        let mut all: BTreeMap<NodeId, Vec<Delay>> = BTreeMap::new();
+        let mut all: BTreeMap<NodeId, Vec<LaunchDelay>> = BTreeMap::new();
         for step in steps {
-            Queues::of(&step).0.into_iter().for_each(|delay| all.entry(delay.gap).or_default().push(delay));
+            LaunchQueues::from_step(&step)
+                .0
+                .into_iter()
+                .for_each(|delay| all.entry(delay.gap).or_default().push(delay));
         }
-        Queues(all.into_values().filter_map(|delays| Delay::of_several(&delays, of)).collect())
+        LaunchQueues(all.into_values().filter_map(|delays| LaunchDelay::of_several(&delays, of)).collect())
     }
 
     /// Those of a changed step, without those of kernels that are gone.
-    pub fn changed(&self, step: &StepGraph) -> Self {
+    pub fn in_changed_step(&self, step: &StepGraph) -> Self {
         let kept = self.0.iter().filter(|delay| step.graph.node(delay.gap).duration > 0);
-        Queues(kept.map(|delay| delay.changed(step)).collect())
+        LaunchQueues(kept.map(|delay| delay.in_changed_step(step)).collect())
     }
 
     /// Replays a step whose delays are as long as its kernels wait for their launches or in the queue, and sets them to that.
-    pub fn fit(&self, step: &mut StepGraph) -> Schedule {
+    pub fn fit(&self, step: &mut StepGraph) -> NodeSchedule {
         let graph = &step.graph;
         let mut waited = vec![0; self.0.len()];
         let of_delay = |id: NodeId| self.0.binary_search_by_key(&id, |delay| delay.gap).ok();
-        let place = |id: NodeId| (graph.node(id).kind == Kind::Gap).then(|| of_delay(id)).flatten();
+        let place = |id: NodeId| (graph.node(id).kind == WorkKind::Gap).then(|| of_delay(id)).flatten();
         let schedule = simulate_with(graph, |id, schedule| {
             let Some(own) = place(id) else { return graph.node(id).duration };
             let end = |id: NodeId| {
@@ -113,23 +116,23 @@ impl Queues {
 }
 
 /// Edits a step, whose kernels then wait for their launches or in a queue: the delays before them after the change.
-pub(crate) fn edit(step: &mut StepGraph, change: impl FnOnce(&mut StepGraph)) -> Queues {
-    let queues = Queues::of(step);
+pub(crate) fn edit(step: &mut StepGraph, change: impl FnOnce(&mut StepGraph)) -> LaunchQueues {
+    let queues = LaunchQueues::from_step(step);
     change(step);
-    let changed = queues.changed(step);
+    let changed = queues.in_changed_step(step);
     changed.fit(step);
     changed
 }
 
-impl Delay {
+impl LaunchDelay {
     /// When its launch ended, and the last of what it waits for besides.
-    fn ends(&self, end: impl Fn(NodeId) -> u64) -> [u64; 2] {
+    fn end_times(&self, end: impl Fn(NodeId) -> u64) -> [u64; 2] {
         [end(self.launch), self.others.iter().map(|id| end(*id)).max().unwrap_or(0)]
     }
 
     /// When its kernel starts.
     fn start(&self, end: impl Fn(NodeId) -> u64) -> u64 {
-        let [launch, others] = self.ends(end);
+        let [launch, others] = self.end_times(end);
         launch.saturating_add(self.after_launch).max(others.saturating_add(self.after_others))
     }
 
@@ -146,8 +149,8 @@ impl Delay {
     }
 
     /// The delay of which these are in several steps.
-    fn of_several(delays: &[Delay], of: fn(&mut [u64]) -> u64) -> Option<Delay> {
-        let usual = |is_queued: bool, time: fn(&Delay) -> u64| {
+    fn of_several(delays: &[LaunchDelay], of: fn(&mut [u64]) -> u64) -> Option<LaunchDelay> {
+        let usual = |is_queued: bool, time: fn(&LaunchDelay) -> u64| {
             let own = delays.iter().filter(|delay| delay.is_queued == is_queued);
             let mut times: Vec<u64> = own.map(time).collect();
             if times.is_empty() {
@@ -157,11 +160,11 @@ impl Delay {
         };
         let after_launch = usual(false, |delay| delay.after_launch);
         let after_others = usual(true, |delay| delay.after_others);
-        Some(Delay { after_launch, after_others, ..delays.first()?.clone() })
+        Some(LaunchDelay { after_launch, after_others, ..delays.first()?.clone() })
     }
 
     /// The delay in a changed step: by what was done to itself, or else to the call.
-    fn changed(&self, step: &StepGraph) -> Delay {
+    fn in_changed_step(&self, step: &StepGraph) -> LaunchDelay {
         let scale = step.graph.node(self.gap).duration as f64 / self.recorded as f64;
         let within = self.call.min(self.after_launch);
         let shorter = match scale == 1.0 && self.call > 0 {
@@ -170,7 +173,7 @@ impl Delay {
         };
         let scaled = |time: f64| (time * scale).round() as u64;
         let after_launch = scaled(self.after_launch as f64 - shorter);
-        Delay { after_launch, after_others: scaled(self.after_others as f64), ..self.clone() }
+        LaunchDelay { after_launch, after_others: scaled(self.after_others as f64), ..self.clone() }
     }
 }
 
@@ -181,21 +184,21 @@ fn launching(step: &StepGraph, before: NodeId) -> u64 {
         .graph
         .nodes()
         .get(next.index())
-        .is_some_and(|node| node.kind == Kind::Operation && node.resource == step.graph.node(before).resource);
+        .is_some_and(|node| node.kind == WorkKind::Operation && node.resource == step.graph.node(before).resource);
     if is_call { step.graph.node(next).duration } else { 0 }
 }
 
 /// The quartile: some kernels waited for what the trace does not say.
-fn shorter(times: &[f64]) -> Option<u64> {
+fn lower_quartile(times: &[f64]) -> Option<u64> {
     (!times.is_empty()).then(|| percentile(times, 25.0) as u64)
 }
 
 /// The delays that are a launch's, before kernels whose launch is known.
-fn delays(step: &StepGraph) -> Vec<Delay> {
+fn delays(step: &StepGraph) -> Vec<LaunchDelay> {
     let graph = &step.graph;
     let is_delay = |id: NodeId| {
         let node = graph.node(id);
-        node.kind == Kind::Gap && node.duration > 0 && graph.resource_of(id).kind == ResourceKind::Stream
+        node.kind == WorkKind::Gap && node.duration > 0 && graph.resource_of(id).kind == ResourceKind::Stream
     };
     let mut waits: BTreeMap<NodeId, (Option<NodeId>, Vec<NodeId>)> = BTreeMap::new();
     for (from, to, kind) in graph.edges().filter(|(_, to, _)| is_delay(*to)) {
@@ -213,7 +216,7 @@ fn delays(step: &StepGraph) -> Vec<Delay> {
     let delay = |(gap, (launch, others)): (NodeId, (Option<NodeId>, Vec<NodeId>))| {
         let (recorded, launch) = (graph.node(gap).duration, launch?);
         let call = launching(step, launch);
-        let delay = Delay {
+        let delay = LaunchDelay {
             gap,
             launch,
             call,
@@ -231,7 +234,7 @@ fn delays(step: &StepGraph) -> Vec<Delay> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Builder, Node, RankNodes, Resource};
+    use crate::graph::{GraphBuilder, RankNodes, Resource, TaskNode};
 
     /// Nanoseconds of a launch, of the delay behind it, and of a kernel.
     const TIMES: [u64; 3] = [10_000, 6_000, 3_000];
@@ -244,17 +247,17 @@ mod tests {
         let mut add = |resource, kind, duration, before| add(&mut builder, (resource, kind), duration, before);
         let (mut launches, mut gaps, mut last) = (Vec::new(), Vec::new(), None);
         for _ in 0..5 {
-            launches.push(add(thread, Kind::Operation, TIMES[0], launches.last().copied()));
-            gaps.push(add(stream, Kind::Gap, TIMES[1], last));
-            last = Some(add(stream, Kind::Kernel, TIMES[2], gaps.last().copied()));
+            launches.push(add(thread, WorkKind::Operation, TIMES[0], launches.last().copied()));
+            gaps.push(add(stream, WorkKind::Gap, TIMES[1], last));
+            last = Some(add(stream, WorkKind::Kernel, TIMES[2], gaps.last().copied()));
         }
         launches.iter().zip(&gaps).for_each(|(launch, gap)| builder.edge(*launch, *gap, EdgeKind::Launch));
         let mut step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
-        let queues = Queues::of(&step);
-        queues.changed(&step).fit(&mut step);
+        let queues = LaunchQueues::from_step(&step);
+        queues.in_changed_step(&step).fit(&mut step);
         assert_eq!(simulate(&step.graph).makespan(&step.graph), 5 * TIMES[0] + TIMES[1] + TIMES[2]);
         launches.iter().for_each(|launch| step.graph.set_duration(*launch, 1_000));
-        queues.changed(&step).fit(&mut step);
+        queues.in_changed_step(&step).fit(&mut step);
         let queued = 1_000 + TIMES[1] + TIMES[2] + 4 * (BETWEEN + TIMES[2]);
         assert_eq!(simulate(&step.graph).makespan(&step.graph), queued);
     }
@@ -266,10 +269,10 @@ mod tests {
         for call in [10_000, 60_000] {
             let (mut builder, [thread, stream]) = thread_and_stream();
             let mut add = |resource, kind, duration, before| add(&mut builder, (resource, kind), duration, before);
-            let operation = add(thread, Kind::Operation, 20_000, None);
-            let launching = add(thread, Kind::Operation, call, Some(operation));
-            let gap = add(stream, Kind::Gap, call + 2_000, None);
-            let kernel = add(stream, Kind::Kernel, 3_000, Some(gap));
+            let operation = add(thread, WorkKind::Operation, 20_000, None);
+            let launching = add(thread, WorkKind::Operation, call, Some(operation));
+            let gap = add(stream, WorkKind::Gap, call + 2_000, None);
+            let kernel = add(stream, WorkKind::Kernel, 3_000, Some(gap));
             builder.edge(operation, gap, EdgeKind::Launch);
             let mut step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
             edit(&mut step, |step| {
@@ -286,13 +289,13 @@ mod tests {
     fn kernels_whose_stream_is_free_when_the_call_ends_waited_for_their_launch() {
         let (mut builder, [thread, stream]) = thread_and_stream();
         let mut add = |resource, kind, duration, before| add(&mut builder, (resource, kind), duration, before);
-        let (mut call, mut last, mut launches) = (None, add(stream, Kind::Backlog, 60_000, None), Vec::new());
+        let (mut call, mut last, mut launches) = (None, add(stream, WorkKind::Backlog, 60_000, None), Vec::new());
         // The first begins 1 us behind the earlier work; the second 110 us in, as its call ends after 108, 19 us behind the first.
         for delay in [1_000, 19_000, 24_000, 24_000, 24_000] {
-            let operation = add(thread, Kind::Operation, 4_000, call);
-            let launching = add(thread, Kind::Operation, 50_000, Some(operation));
-            let gap = add(stream, Kind::Gap, delay, Some(last));
-            (call, last) = (Some(launching), add(stream, Kind::Kernel, 30_000, Some(gap)));
+            let operation = add(thread, WorkKind::Operation, 4_000, call);
+            let launching = add(thread, WorkKind::Operation, 50_000, Some(operation));
+            let gap = add(stream, WorkKind::Gap, delay, Some(last));
+            (call, last) = (Some(launching), add(stream, WorkKind::Kernel, 30_000, Some(gap)));
             launches.push([operation, launching, gap]);
         }
         launches.iter().for_each(|[operation, _, gap]| builder.edge(*operation, *gap, EdgeKind::Launch));
@@ -311,39 +314,40 @@ mod tests {
     fn kernels_catch_up_with_their_thread_after_a_step_that_ended_late() {
         let (mut builder, [thread, stream]) = thread_and_stream();
         let mut add = |resource, kind, duration, before| add(&mut builder, (resource, kind), duration, before);
-        let start = add(thread, Kind::Start, 0, None);
-        let (mut launch, mut last) = (start, add(stream, Kind::Backlog, 0, Some(start)));
+        let start = add(thread, WorkKind::Start, 0, None);
+        let (mut launch, mut last) = (start, add(stream, WorkKind::Backlog, 0, Some(start)));
         let mut kernels = Vec::new();
         for kernel in 0..6 {
-            launch = add(thread, Kind::Operation, 60_000, Some(launch));
-            let gap = add(stream, Kind::Gap, 6_000, Some(last));
-            last = add(stream, Kind::Kernel, if kernel < 5 { 10_000 } else { 150_000 }, Some(gap));
+            launch = add(thread, WorkKind::Operation, 60_000, Some(launch));
+            let gap = add(stream, WorkKind::Gap, 6_000, Some(last));
+            last = add(stream, WorkKind::Kernel, if kernel < 5 { 10_000 } else { 150_000 }, Some(gap));
             kernels.push((launch, gap, last));
         }
         kernels.iter().for_each(|(launch, gap, _)| builder.edge(*launch, *gap, EdgeKind::Launch));
         let (gradients, copies) = (Vec::new(), Vec::new());
         let rank = RankNodes { number: 0, stands_for: 1, start, gradients, silent_passes: 0, copies };
-        let step = StepGraph { graph: builder.finish().unwrap(), ranks: vec![rank], ..StepGraph::default() }.settled();
+        let step =
+            StepGraph { graph: builder.finish().unwrap(), ranks: vec![rank], ..StepGraph::default() }.without_backlog();
         let schedule = simulate(&step.graph);
         let starts: Vec<u64> = kernels.iter().map(|(_, _, kernel)| schedule.start(*kernel)).collect();
         assert_eq!(starts, [157_000, 168_000, 186_000, 246_000, 306_000, 366_000]);
     }
 
-    fn thread_and_stream() -> (Builder, [ResourceId; 2]) {
-        let mut builder = Builder::default();
+    fn thread_and_stream() -> (GraphBuilder, [ResourceId; 2]) {
+        let mut builder = GraphBuilder::default();
         let mut resource = |kind| builder.resource(Resource { rank: Some(0), kind, name: format!("{kind:?}") });
         let resources = [ResourceKind::Thread, ResourceKind::Stream].map(&mut resource);
         (builder, resources)
     }
 
     fn add(
-        builder: &mut Builder,
-        (resource, kind): (ResourceId, Kind),
+        builder: &mut GraphBuilder,
+        (resource, kind): (ResourceId, WorkKind),
         duration: u64,
         before: Option<NodeId>,
     ) -> NodeId {
         let call = builder.call("aten::mm", None);
-        let id = builder.node(Node { duration, call, resource, kind, priority: 0 });
+        let id = builder.node(TaskNode { duration, call, resource, kind, priority: 0 });
         before.into_iter().for_each(|before| builder.edge(before, id, EdgeKind::Order));
         id
     }

@@ -1,9 +1,9 @@
 //! When ranks and their streams begin a step that follows others like it: each as it ended the one before.
 
-use super::queues::Queues;
-use super::{Kind, NodeId, RankNodes, StepGraph};
-use crate::collectives::connected;
-use crate::simulate::Schedule;
+use super::queues::LaunchQueues;
+use super::{NodeId, RankNodes, StepGraph, WorkKind};
+use crate::collectives::connected_sets;
+use crate::simulate::NodeSchedule;
 
 /// Steps one after the other until nothing changes any more; where a rank or a stream falls behind without end there is no such step, and
 /// in each one it falls behind by as much.
@@ -22,15 +22,16 @@ fn is_same(more: &[i64], before: &[i64]) -> bool {
 impl StepGraph {
     /// The step as it follows others like it. What was recorded followed a step as recorded: a rank that ended that one late began
     /// late, and a stream that was behind its thread began later than that.
-    pub(crate) fn settled(self) -> Self {
-        let queues = Queues::of(&self);
+    pub(crate) fn without_backlog(self) -> Self {
+        let queues = LaunchQueues::from_step(&self);
         self.settled_with(&queues)
     }
 
     /// The same with delays before kernels that are known.
-    pub(crate) fn settled_with(mut self, queues: &Queues) -> Self {
+    pub(crate) fn settled_with(mut self, queues: &LaunchQueues) -> Self {
         let islands = self.islands();
-        let backlogs: Vec<NodeId> = self.graph.ids().filter(|id| self.graph.node(*id).kind == Kind::Backlog).collect();
+        let backlogs: Vec<NodeId> =
+            self.graph.ids().filter(|id| self.graph.node(*id).kind == WorkKind::Backlog).collect();
         // What recorded steps left in the queues would take many steps to be done where steps get a little shorter.
         backlogs.iter().for_each(|id| self.graph.set_duration(*id, 0));
         let mut before: Vec<i64> = Vec::new();
@@ -59,7 +60,7 @@ impl StepGraph {
 
     /// A step of the usual durations of several, whose kernels wait for their launch or in the queue as in these. Where queues hold work of earlier steps, or a rank
     /// begins late for what it did in other steps, it follows others like it: what these leave belongs to no one of the steps.
-    pub(crate) fn with_queues(mut self, queues: &Queues) -> Self {
+    pub(crate) fn with_queues(mut self, queues: &LaunchQueues) -> Self {
         if self.is_held() {
             return self.settled_with(queues);
         }
@@ -68,7 +69,7 @@ impl StepGraph {
     }
 
     /// Whether a rank begins much later than it does behind a step like this one.
-    fn is_late(&self, schedule: &Schedule) -> bool {
+    fn is_late(&self, schedule: &NodeSchedule) -> bool {
         let late = self.next_begins(&self.islands(), &[], schedule).into_iter();
         let most = late.map(|(id, begin)| self.graph.node(id).duration.saturating_sub(begin)).max().unwrap_or(0);
         most as f64 > LATE * self.time(schedule) as f64
@@ -76,11 +77,11 @@ impl StepGraph {
 
     /// Whether queues of GPUs hold work of earlier steps.
     pub(crate) fn is_held(&self) -> bool {
-        self.graph.nodes().iter().any(|node| node.kind == Kind::Backlog && node.duration > SAME)
+        self.graph.nodes().iter().any(|node| node.kind == WorkKind::Backlog && node.duration > SAME)
     }
 
     /// By how many nanoseconds each rank begins the next step later than the first of its island, and its streams later than it.
-    fn next_begins(&self, islands: &[usize], backlogs: &[NodeId], schedule: &Schedule) -> Vec<(NodeId, u64)> {
+    fn next_begins(&self, islands: &[usize], backlogs: &[NodeId], schedule: &NodeSchedule) -> Vec<(NodeId, u64)> {
         let mut last = vec![0; self.graph.resources().len()];
         for id in self.graph.ids() {
             let end = &mut last[self.graph.node(id).resource.0 as usize];
@@ -106,6 +107,6 @@ impl StepGraph {
     pub(crate) fn islands(&self) -> Vec<usize> {
         let together: Vec<Vec<usize>> =
             self.transfers.iter().map(|transfer| transfer.parts.iter().map(|part| part.rank).collect()).collect();
-        connected(self.ranks.len(), together.iter())
+        connected_sets(self.ranks.len(), together.iter())
     }
 }

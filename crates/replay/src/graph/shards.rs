@@ -1,7 +1,7 @@
 //! By which transfers FSDP gathers shards of parameters.
 
 use super::{StepGraph, TransferPart};
-use crate::collectives::Operation;
+use crate::collectives::CollectiveOperation;
 
 /// Names of what FSDP gathers shards inside: those of `fully_shard`, and of the module of the first version. Others gather as well, but no
 /// parameters.
@@ -16,7 +16,7 @@ impl StepGraph {
         };
         let is_gather = |place: &usize| {
             let transfer = &self.transfers[*place];
-            transfer.operation == Operation::AllGather && transfer.parts.iter().any(is_fsdp)
+            transfer.operation == CollectiveOperation::AllGather && transfer.parts.iter().any(is_fsdp)
         };
         (0..self.transfers.len()).filter(is_gather).collect()
     }

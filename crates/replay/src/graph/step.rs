@@ -1,20 +1,20 @@
 //! A step of a job as a graph, with what is known of its ranks and of the transfers between them.
 
-use super::{Graph, Kind, NodeId, Resource, ResourceId};
-use crate::collectives::Operation;
-use crate::simulate::Schedule;
+use super::{NodeId, Resource, ResourceId, TaskGraph, WorkKind};
+use crate::collectives::CollectiveOperation;
+use crate::simulate::NodeSchedule;
 
 /// A step of all ranks.
 #[derive(Debug, Clone, Default)]
 pub struct StepGraph {
     /// The operations of all ranks and the transfers between them.
-    pub graph: Graph,
+    pub graph: TaskGraph,
     /// The ranks, in the order of their numbers.
     pub ranks: Vec<RankNodes>,
     /// The process groups that exchange data.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ProcessGroup>,
     /// The transfers, in the order in which the first rank launched them.
-    pub transfers: Vec<Transfer>,
+    pub transfers: Vec<TransferNode>,
 }
 
 /// A rank's part of the graph.
@@ -27,7 +27,7 @@ pub struct RankNodes {
     /// The node of the time by which it begins later than the first rank.
     pub start: NodeId,
     /// The gradients of the backward passes that reduce them, in the order in which they are ready.
-    pub gradients: Vec<Gradient>,
+    pub gradients: Vec<GradientNode>,
     /// How many backward passes reduce none of their gradients, as under `no_sync`, beside those that do.
     pub silent_passes: usize,
     /// The nodes before each copy out of a bucket of `DistributedDataParallel`, in their order: the waits.
@@ -41,7 +41,7 @@ pub(crate) fn share_of_ranks(all: u32, recorded: u32, place: usize) -> u32 {
 
 /// The gradient of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gradient {
+pub struct GradientNode {
     /// The node at whose end it is in its bucket.
     pub ready: NodeId,
     /// The last kernel that its thread launched until then: a collective waits for it too. None on a CPU.
@@ -54,7 +54,7 @@ pub struct Gradient {
 
 /// A process group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct ProcessGroup {
     /// Its name; empty if no trace contains it.
     pub name: String,
     /// The number of ranks, those without a trace included.
@@ -65,11 +65,11 @@ pub struct Group {
 
 /// A collective operation, or a send with its receive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transfer {
+pub struct TransferNode {
     /// The node of the transfer on the link.
     pub node: NodeId,
     /// Its kind.
-    pub operation: Operation,
+    pub operation: CollectiveOperation,
     /// The index of its group in [`StepGraph::groups`].
     pub group: usize,
     /// Bytes that a rank passes in, if known.
@@ -98,17 +98,17 @@ impl TransferPart {
     }
 }
 
-impl Transfer {
+impl TransferNode {
     /// Bytes that a rank passes in, if known; a barrier passes none.
     pub fn payload(&self) -> Option<u64> {
-        if self.operation == Operation::Barrier { Some(0) } else { self.bytes }
+        if self.operation == CollectiveOperation::Barrier { Some(0) } else { self.bytes }
     }
 }
 
 impl StepGraph {
     /// The nanoseconds of a replayed step for each rank, on the thread or stream on which it takes longest: from when it begins there, on a
     /// stream after the work of earlier steps, until its last work ends. Of a settled step that is the time from one step to the next.
-    pub fn rank_times(&self, schedule: &Schedule) -> Vec<u64> {
+    pub fn rank_times(&self, schedule: &NodeSchedule) -> Vec<u64> {
         let place = |resource: &Resource| self.ranks.binary_search_by_key(&resource.rank?, |rank| rank.number).ok();
         let places: Vec<Option<usize>> = self.graph.resources().iter().map(place).collect();
         let start = |place: &Option<usize>| place.map_or(0, |place| schedule.end(&self.graph, self.ranks[place].start));
@@ -118,7 +118,7 @@ impl StepGraph {
             let (node, end) = (self.graph.node(id), schedule.end(&self.graph, id));
             let resource = node.resource.index();
             ends[resource] = ends[resource].max(end);
-            if node.kind == Kind::Backlog {
+            if node.kind == WorkKind::Backlog {
                 begins[resource] = end;
             }
         }
@@ -130,7 +130,7 @@ impl StepGraph {
     }
 
     /// The nanoseconds of a replayed step: the longest of the ranks'.
-    pub fn time(&self, schedule: &Schedule) -> u64 {
+    pub fn time(&self, schedule: &NodeSchedule) -> u64 {
         self.rank_times(schedule).into_iter().max().unwrap_or(0)
     }
 }

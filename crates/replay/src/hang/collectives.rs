@@ -1,22 +1,22 @@
 //! Collective operations that do not end: of each group the first that a rank waits in.
 
-use super::Blocked;
-use super::members::{self, Members};
-use crate::collectives::Operation;
-use crate::inputs::{Dump, Entry};
+use super::BlockedOperation;
+use super::members::{self, KnownMembers};
+use crate::collectives::CollectiveOperation;
+use crate::inputs::{FlightDump, FlightEntry};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The operations of a group by their number, and by rank.
-type Calls<'a> = BTreeMap<u64, BTreeMap<u32, &'a Entry>>;
+type GroupCalls<'a> = BTreeMap<u64, BTreeMap<u32, &'a FlightEntry>>;
 
 /// The first operation of each group that a rank waits in.
-pub(super) fn blocked(dumps: &[Dump]) -> Vec<Blocked> {
-    let mut groups: BTreeMap<(&str, Members), Calls<'_>> = BTreeMap::new();
+pub(super) fn blocked_collectives(dumps: &[FlightDump]) -> Vec<BlockedOperation> {
+    let mut groups: BTreeMap<(&str, KnownMembers), GroupCalls<'_>> = BTreeMap::new();
     for dump in dumps {
-        let mut known: BTreeMap<&str, Members> = BTreeMap::new();
+        let mut known: BTreeMap<&str, KnownMembers> = BTreeMap::new();
         for entry in dump.entries.iter().filter(|entry| !entry.is_p2p) {
             let name = entry.process_group.0.as_str();
-            let members = known.entry(name).or_insert_with(|| members::of(dumps, dump, entry));
+            let members = known.entry(name).or_insert_with(|| members::find_members(dumps, dump, entry));
             let calls = groups.entry((name, members.clone())).or_default();
             // Operations that were enqueued together share their number; the last one stands for all.
             calls.entry(entry.collective_seq_id).or_default().insert(dump.rank, entry);
@@ -25,25 +25,25 @@ pub(super) fn blocked(dumps: &[Dump]) -> Vec<Blocked> {
     groups.iter().filter_map(|((_, members), calls)| first_blocked(dumps, members, calls)).collect()
 }
 
-fn first_blocked(dumps: &[Dump], members: &Members, calls: &Calls<'_>) -> Option<Blocked> {
+fn first_blocked(dumps: &[FlightDump], members: &KnownMembers, calls: &GroupCalls<'_>) -> Option<BlockedOperation> {
     let dump = |rank: u32| dumps.iter().find(|dump| dump.rank == rank);
-    let is_done = |rank: u32, entry: &Entry| dump(rank).is_some_and(|dump| dump.is_done(entry));
+    let is_done = |rank: u32, entry: &FlightEntry| dump(rank).is_some_and(|dump| dump.is_done(entry));
     calls.iter().find_map(|(&sequence, ranks)| {
         let undone = ranks.iter().filter(|(rank, entry)| !is_done(**rank, entry));
-        let mut waiting: BTreeMap<u32, &Entry> = undone.map(|(rank, entry)| (*rank, *entry)).collect();
-        let usual = usual(&waiting)?;
+        let mut waiting: BTreeMap<u32, &FlightEntry> = undone.map(|(rank, entry)| (*rank, *entry)).collect();
+        let usual = most_common(&waiting)?;
         waiting.retain(|_, entry| difference(entry, usual).is_none());
         let different = ranks.iter().filter_map(|(rank, entry)| Some((*rank, difference(entry, usual)?))).collect();
         let (given, silent): (BTreeSet<u32>, _) = members.ranks.iter().partition(|rank| dump(**rank).is_some());
-        Some(Blocked {
+        Some(BlockedOperation {
             sequence: Some(sequence),
-            behind: behind(&waiting),
+            behind: ranks_behind(&waiting),
             waiting: waiting.into_keys().collect(),
             missing: missing(calls, sequence, given.iter().filter_map(|rank| dump(*rank))),
             silent,
             different,
             all_known: members.all_known,
-            ..Blocked::in_operation(usual)
+            ..BlockedOperation::in_operation(usual)
         })
     })
 }
@@ -51,13 +51,13 @@ fn first_blocked(dumps: &[Dump], members: &Members, calls: &Calls<'_>) -> Option
 /// The ranks that have not come to an operation of a group, each with its last one. A rank whose recorder has gone on has
 /// forgotten the operation.
 fn missing<'a>(
-    calls: &Calls<'_>,
+    calls: &GroupCalls<'_>,
     sequence: u64,
-    given: impl Iterator<Item = &'a Dump>,
+    given: impl Iterator<Item = &'a FlightDump>,
 ) -> BTreeMap<u32, Option<String>> {
     let last = |rank: u32| calls.iter().rev().find_map(|(number, ranks)| Some((*number, *ranks.get(&rank)?)));
     let has_come = |rank: u32| last(rank).is_some_and(|(number, _)| number >= sequence);
-    let named = |dump: &Dump| {
+    let named = |dump: &FlightDump| {
         let read = if dump.damaged > 0 { ", as far as its dump could be read" } else { "" };
         last(dump.rank).map(|(number, entry)| format!("{} {number}{read}", entry.operation()))
     };
@@ -65,24 +65,24 @@ fn missing<'a>(
 }
 
 /// Ranks whose GPU has not begun what others have. Without timing the recorder notices no beginning on any rank.
-fn behind(waiting: &BTreeMap<u32, &Entry>) -> BTreeSet<u32> {
-    let has_begun = |entry: &Entry| entry.state == "started" || entry.time_discovered_started_ns > 0;
+fn ranks_behind(waiting: &BTreeMap<u32, &FlightEntry>) -> BTreeSet<u32> {
+    let has_begun = |entry: &FlightEntry| entry.state == "started" || entry.time_discovered_started_ns > 0;
     let (begun, behind): (Vec<_>, Vec<_>) = waiting.iter().partition(|(_, entry)| has_begun(entry));
     if begun.is_empty() { BTreeSet::new() } else { behind.into_iter().map(|(rank, _)| *rank).collect() }
 }
 
 /// What most ranks enqueued; of equally many the first. None of no ranks.
-fn usual<'a>(ranks: &BTreeMap<u32, &'a Entry>) -> Option<&'a Entry> {
-    let same = |entry: &Entry| ranks.values().filter(|other| difference(other, entry).is_none()).count();
+fn most_common<'a>(ranks: &BTreeMap<u32, &'a FlightEntry>) -> Option<&'a FlightEntry> {
+    let same = |entry: &FlightEntry| ranks.values().filter(|other| difference(other, entry).is_none()).count();
     ranks.values().rev().max_by_key(|entry| same(entry)).copied()
 }
 
 /// How an operation differs from another, if the two do not match.
-fn difference(entry: &Entry, usual: &Entry) -> Option<String> {
+fn difference(entry: &FlightEntry, usual: &FlightEntry) -> Option<String> {
     if entry.operation() != usual.operation() {
         return Some(format!("enqueued {}", entry.operation()));
     }
-    if !Operation::named(entry.operation()).is_even() {
+    if !CollectiveOperation::from_name(entry.operation()).is_even() {
         return None;
     }
     if entry.input_sizes != usual.input_sizes {
@@ -98,16 +98,16 @@ fn difference(entry: &Entry, usual: &Entry) -> Option<String> {
     })
 }
 
-impl Blocked {
+impl BlockedOperation {
     /// An operation, without any ranks.
-    pub(super) fn in_operation(entry: &Entry) -> Self {
+    pub(super) fn in_operation(entry: &FlightEntry) -> Self {
         let (name, description) = &entry.process_group;
-        Blocked {
+        BlockedOperation {
             group: if description.is_empty() || description == "undefined" { name } else { description }.clone(),
             sequence: None,
             operation: entry.operation().to_owned(),
             sizes: entry.input_sizes.clone(),
-            place: entry.place(),
+            place: entry.script_line(),
             waiting: BTreeSet::new(),
             behind: BTreeSet::new(),
             missing: BTreeMap::new(),

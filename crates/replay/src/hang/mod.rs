@@ -8,16 +8,16 @@ mod sentence;
 mod tests;
 mod transfers;
 
-use crate::inputs::Dump;
+use crate::inputs::FlightDump;
 use perf4sight_traces::rank_list;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What hangs.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Hang {
+pub struct HangReport {
     /// The operations that ranks wait in, the first of each process group: first those that may be the cause, then those
     /// whose ranks only wait for ranks that wait themselves.
-    pub blocked: Vec<Blocked>,
+    pub blocked: Vec<BlockedOperation>,
     /// Ranks of process groups without a dump.
     pub silent: BTreeSet<u32>,
     /// Ranks with a dump that others wait for and that wait in no operation themselves.
@@ -26,7 +26,7 @@ pub struct Hang {
 
 /// An operation that ranks wait in.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Blocked {
+pub struct BlockedOperation {
     /// The process group: its description if it has one, else its name.
     pub group: String,
     /// The number of the operation in its group; none of a send or receive.
@@ -51,16 +51,16 @@ pub struct Blocked {
     pub all_known: bool,
 }
 
-impl Hang {
+impl HangReport {
     /// Compares the dumps of a job.
-    pub fn of(dumps: &[Dump]) -> Self {
-        let mut blocked = collectives::blocked(dumps);
-        blocked.extend(transfers::blocked(dumps));
-        let waiting: BTreeSet<u32> = blocked.iter().flat_map(Blocked::stuck).collect();
+    pub fn from_dumps(dumps: &[FlightDump]) -> Self {
+        let mut blocked = collectives::blocked_collectives(dumps);
+        blocked.extend(transfers::blocked_transfers(dumps));
+        let waiting: BTreeSet<u32> = blocked.iter().flat_map(BlockedOperation::stuck).collect();
         let culprits = blocked.iter().flat_map(|one| one.missing.keys().copied());
         let culprits: BTreeSet<u32> = culprits.filter(|rank| !waiting.contains(rank)).collect();
         blocked.sort_by_key(|one| (one.cause(&culprits), one.sequence.is_none()));
-        Hang { silent: members::silent(dumps), culprits, blocked }
+        HangReport { silent: members::ranks_without_dump(dumps), culprits, blocked }
     }
 
     /// Ranks without a dump, in a sentence.
@@ -73,7 +73,7 @@ impl Hang {
 
 /// How an operation that ranks wait in explains the hang, the best explanation first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Cause {
+enum HangCause {
     /// All ranks that have not come wait in nothing or left no dump, or one came with something else.
     Absence,
     /// So do some; others that have not come wait in another operation, which may be because of the same ranks.
@@ -84,7 +84,7 @@ enum Cause {
     Others,
 }
 
-impl Blocked {
+impl BlockedOperation {
     /// The ranks that have enqueued something under its number, and cannot go on.
     fn stuck(&self) -> impl Iterator<Item = u32> {
         self.waiting.iter().chain(self.different.keys()).copied()
@@ -95,13 +95,13 @@ impl Blocked {
         self.missing.keys().chain(&self.silent).copied()
     }
 
-    fn cause(&self, culprits: &BTreeSet<u32>) -> Cause {
+    fn cause(&self, culprits: &BTreeSet<u32>) -> HangCause {
         let waits_elsewhere = self.missing.keys().any(|rank| !culprits.contains(rank));
         let is_absent = !self.silent.is_empty() || self.missing.keys().any(|rank| culprits.contains(rank));
         if !self.different.is_empty() || is_absent {
             let is_mixed = waits_elsewhere && self.different.is_empty();
-            return if is_mixed { Cause::PartlyAbsence } else { Cause::Absence };
+            return if is_mixed { HangCause::PartlyAbsence } else { HangCause::Absence };
         }
-        if self.missing.is_empty() { Cause::Operation } else { Cause::Others }
+        if self.missing.is_empty() { HangCause::Operation } else { HangCause::Others }
     }
 }

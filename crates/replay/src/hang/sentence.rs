@@ -1,25 +1,25 @@
 //! The hang in a sentence: who waits in what, for whom, and who waits for those.
 
-use super::{Blocked, Cause, Hang};
+use super::{BlockedOperation, HangCause, HangReport};
 use perf4sight_traces::rank_list;
 use std::collections::BTreeSet;
 
 /// Ranks that wait for those that wait are named at most so often.
 const NAMED: usize = 3;
 
-impl Hang {
+impl HangReport {
     /// The answer in a sentence; none if nothing hangs.
     pub fn headline(&self) -> Option<String> {
         let first = self.blocked.first()?;
         let missing: BTreeSet<u32> = first.missing.keys().copied().collect();
         let mut sentence = first.sentence();
         let chain = self.chain(first);
-        if first.cause(&self.culprits) == Cause::Others {
+        if first.cause(&self.culprits) == HangCause::Others {
             sentence += "; the ranks wait for each other";
         } else if !self.culprits.is_empty() && !missing.is_subset(&self.culprits) {
             sentence += &format!("; {} in no operation, and may be the cause", are(&self.culprits));
         }
-        let waits_elsewhere = |blocked: &&Blocked| *blocked != first && !blocked.waiting.is_disjoint(&missing);
+        let waits_elsewhere = |blocked: &&BlockedOperation| *blocked != first && !blocked.waiting.is_disjoint(&missing);
         for blocked in
             self.blocked.iter().filter(waits_elsewhere).filter(|blocked| !chain.contains(blocked)).take(NAMED)
         {
@@ -38,9 +38,9 @@ impl Hang {
     }
 
     /// The operations whose ranks wait for ranks that wait in `first`, and for those that wait for these.
-    fn chain(&self, first: &Blocked) -> Vec<&Blocked> {
+    fn chain(&self, first: &BlockedOperation) -> Vec<&BlockedOperation> {
         let mut reached: BTreeSet<u32> = first.waiting.clone();
-        let mut left: Vec<&Blocked> = self.blocked.iter().filter(|blocked| *blocked != first).collect();
+        let mut left: Vec<&BlockedOperation> = self.blocked.iter().filter(|blocked| *blocked != first).collect();
         let mut chain = Vec::new();
         while let Some(at) = left.iter().position(|blocked| blocked.missing.keys().any(|rank| reached.contains(rank))) {
             let blocked = left.remove(at);
@@ -55,7 +55,7 @@ fn verb<'a>(ranks: &BTreeSet<u32>, of_one: &'a str, of_several: &'a str) -> &'a 
     if ranks.len() == 1 { of_one } else { of_several }
 }
 
-fn have(ranks: &BTreeSet<u32>) -> String {
+fn ranks_have(ranks: &BTreeSet<u32>) -> String {
     format!("{} {}", rank_list(ranks), verb(ranks, "has", "have"))
 }
 
@@ -63,7 +63,7 @@ fn are(ranks: &BTreeSet<u32>) -> String {
     format!("{} {}", rank_list(ranks), verb(ranks, "is", "are"))
 }
 
-impl Blocked {
+impl BlockedOperation {
     /// Its name in sentences: `all_reduce 7 of group default_pg`.
     pub fn call(&self) -> String {
         let number = self.sequence.map_or(String::new(), |sequence| format!(" {sequence}"));
@@ -88,7 +88,7 @@ impl Blocked {
             ),
             (true, true, true) if !self.behind.is_empty() => format!(
                 "{waits_in}, which {} enqueued and not begun: an earlier kernel there does not end",
-                have(&self.behind)
+                ranks_have(&self.behind)
             ),
             (true, true, true) => format!(
                 "{waits_in}, which {} enqueued: a link or a GPU fails, or an earlier kernel does not end",
@@ -111,7 +111,7 @@ impl Blocked {
 
     /// `rank 2 has not come to`
     fn not_come(&self) -> String {
-        format!("{} not come to", have(&self.missing_ranks()))
+        format!("{} not come to", ranks_have(&self.missing_ranks()))
     }
 
     fn also_missing(&self) -> String {
@@ -128,7 +128,7 @@ impl Blocked {
     /// `rank 2 has enqueued no send`
     fn no_peer(&self) -> String {
         let counterpart = if self.operation.contains("->") { "receive" } else { "send" };
-        format!("{} enqueued no {counterpart}", have(&self.missing_ranks()))
+        format!("{} enqueued no {counterpart}", ranks_have(&self.missing_ranks()))
     }
 
     fn no_dump(&self) -> String {

@@ -1,10 +1,10 @@
 //! Dumps by hand, whose hang is known from how they were made.
 
 use super::*;
-use crate::inputs::Entry;
+use crate::inputs::FlightEntry;
 
-fn entry(name: &str, number: u64, state: &str) -> Entry {
-    Entry {
+fn entry(name: &str, number: u64, state: &str) -> FlightEntry {
+    FlightEntry {
         process_group: ("0".to_owned(), "default_pg".to_owned()),
         collective_seq_id: number,
         p2p_seq_id: number,
@@ -12,15 +12,15 @@ fn entry(name: &str, number: u64, state: &str) -> Entry {
         state: state.to_owned(),
         is_p2p: name.contains("->") || name.contains("<-") || name == "coalesced",
         input_sizes: vec![vec![64]],
-        ..Entry::default()
+        ..FlightEntry::default()
     }
 }
 
 /// Dumps of the first ranks of a job, each with an operation that ended and then these, each with its state.
-fn dumps(ranks: u32, own: &[&[(&str, &str)]]) -> Vec<Dump> {
+fn dumps(ranks: u32, own: &[&[(&str, &str)]]) -> Vec<FlightDump> {
     let dump = |(rank, own): (usize, &&[(&str, &str)])| {
         let own = own.iter().zip(2..).map(|((name, state), number)| entry(name, number, state));
-        Dump {
+        FlightDump {
             rank: rank as u32,
             file: format!("nccl_trace_rank_{rank}").into(),
             version: "2.10".to_owned(),
@@ -33,7 +33,7 @@ fn dumps(ranks: u32, own: &[&[(&str, &str)]]) -> Vec<Dump> {
 }
 
 fn headline(ranks: u32, own: &[&[(&str, &str)]]) -> String {
-    Hang::of(&dumps(ranks, own)).headline().unwrap()
+    HangReport::from_dumps(&dumps(ranks, own)).headline().unwrap()
 }
 
 const WAITS: &[(&str, &str)] = &[("all_reduce", "started")];
@@ -41,14 +41,14 @@ const UNTIMED: &[(&str, &str)] = &[("all_reduce", "scheduled")];
 
 #[test]
 fn ranks_without_a_dump_are_not_there() {
-    let hang = Hang::of(&dumps(3, &[WAITS, WAITS]));
+    let hang = HangReport::from_dumps(&dumps(3, &[WAITS, WAITS]));
     assert_eq!((&hang.blocked[0].silent, hang.blocked[0].missing.len()), (&BTreeSet::from([2]), 0));
     assert_eq!(
         hang.headline().unwrap(),
         "ranks 0 and 1 wait in all_reduce 2 of group default_pg; rank 2 is not there: no dump of it, so that it died, hangs elsewhere, or the file is missing"
     );
     // One more that lives and has not come.
-    let hang = Hang::of(&dumps(4, &[WAITS, WAITS, &[]]));
+    let hang = HangReport::from_dumps(&dumps(4, &[WAITS, WAITS, &[]]));
     assert_eq!((&hang.blocked[0].silent, &hang.culprits), (&BTreeSet::from([3]), &BTreeSet::from([2])));
     assert_eq!(
         hang.headline().unwrap(),
@@ -60,7 +60,7 @@ fn ranks_without_a_dump_are_not_there() {
 fn what_a_damaged_dump_does_not_show_is_said() {
     let mut dumps = dumps(2, &[WAITS, &[]]);
     dumps[1].damaged = 1;
-    let headline = Hang::of(&dumps).headline().unwrap();
+    let headline = HangReport::from_dumps(&dumps).headline().unwrap();
     assert!(headline.ends_with("rank 1 in that group is all_reduce 1, as far as its dump could be read"), "{headline}");
 }
 
@@ -83,10 +83,10 @@ fn what_all_ranks_gather_tells_how_many_there_are() {
     first.profiling_name = "gloo:all_gather".to_owned();
     (first.input_sizes, first.output_sizes) = (vec![vec![10]], vec![vec![3, 10]]);
     dumps[1].entries.remove(0);
-    let hang = Hang::of(&dumps);
+    let hang = HangReport::from_dumps(&dumps);
     assert_eq!((&hang.blocked[0].silent, &hang.silent), (&BTreeSet::from([2]), &BTreeSet::from([2])));
     dumps[0].entries[0].output_sizes = vec![vec![u64::MAX]];
-    assert!(Hang::of(&dumps).silent.is_empty());
+    assert!(HangReport::from_dumps(&dumps).silent.is_empty());
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn ranks_with_another_operation_do_not_wait_in_it() {
 #[test]
 fn transfers_wait_for_the_other_end_along_the_chain() {
     let own: [&[_]; 3] = [&[("send 0->1", "started")], &[("recv 1<-2", "started")], &[]];
-    let hang = Hang::of(&dumps(3, &own));
+    let hang = HangReport::from_dumps(&dumps(3, &own));
     assert_eq!(hang.culprits, BTreeSet::from([2]));
     assert_eq!(
         hang.headline().unwrap(),
@@ -122,7 +122,7 @@ fn transfers_wait_for_the_other_end_along_the_chain() {
     let unknown = {
         let mut dumps = dumps(0, &[&[("send 0->1", "started")]]);
         dumps[0].entries.iter_mut().for_each(|entry| entry.process_group = ("7".to_owned(), String::new()));
-        Hang::of(&dumps).headline().unwrap()
+        HangReport::from_dumps(&dumps).headline().unwrap()
     };
     assert!(unknown.contains("no dump tells which ranks belong to it"), "{unknown}");
 }
@@ -138,7 +138,7 @@ fn a_send_that_ended_is_there() {
     // Of a recorder that has forgotten some it is not known which one that is.
     let mut dumps = dumps(2, &own);
     dumps[0].entries.iter_mut().for_each(|entry| entry.record_id = 900);
-    assert!(Hang::of(&dumps).headline().unwrap().contains("rank 0 has enqueued no send"));
+    assert!(HangReport::from_dumps(&dumps).headline().unwrap().contains("rank 0 has enqueued no send"));
 }
 
 /// What was enqueued together ends with the entry for all of it.
@@ -147,7 +147,7 @@ fn batches_of_transfers_that_ended_do_not_hang() {
     let mut dumps =
         dumps(2, &[&[("send 0->1", "scheduled"), ("recv 0<-1", "scheduled"), ("coalesced", "completed")], &[]]);
     dumps[0].entries.iter_mut().for_each(|entry| entry.p2p_seq_id = 1);
-    assert_eq!(Hang::of(&dumps).headline(), None);
+    assert_eq!(HangReport::from_dumps(&dumps).headline(), None);
 }
 
 /// In a group of its own, numbers of sends are those of the group: 0->1 is from rank 1 to rank 2.
@@ -158,7 +158,7 @@ fn peers_are_ranks_of_the_job() {
         dump.groups.insert("7".to_owned(), BTreeSet::from([1, 2]));
         dump.entries.iter_mut().filter(|entry| entry.is_p2p).for_each(|entry| entry.process_group.0 = "7".to_owned());
     }
-    let hang = Hang::of(&dumps);
+    let hang = HangReport::from_dumps(&dumps);
     assert_eq!(hang.blocked[0].missing.keys().copied().collect::<Vec<_>>(), [2]);
 }
 
@@ -170,7 +170,7 @@ fn a_rank_that_waits_itself_is_not_blamed_for_the_one_it_waits_for() {
         dumps[2..].iter_mut().for_each(|dump| _ = dump.groups.insert("7".to_owned(), BTreeSet::from([2, 3])));
         dumps[2].entries[1].process_group = ("7".to_owned(), "tp".to_owned());
         dumps.truncate(if has_dump { 4 } else { 3 });
-        let headline = Hang::of(&dumps).headline().unwrap();
+        let headline = HangReport::from_dumps(&dumps).headline().unwrap();
         let cause = if has_dump {
             "rank 3 has not come to all_reduce 2 of group tp, in which rank 2 waits; "
         } else {
@@ -191,7 +191,7 @@ fn where_one_of_the_awaited_waits_is_said() {
         dump.groups.insert("7".to_owned(), BTreeSet::from([2, 4]));
         dump.entries[1].process_group = ("7".to_owned(), "tp".to_owned());
     }
-    let headline = Hang::of(&dumps).headline().unwrap();
+    let headline = HangReport::from_dumps(&dumps).headline().unwrap();
     assert!(headline.starts_with("ranks 2 and 4 have not come to all_reduce 2 of group default_pg"), "{headline}");
     assert!(headline.ends_with("; ranks 2 and 4 wait in all_reduce 2 of group tp"), "{headline}");
 }

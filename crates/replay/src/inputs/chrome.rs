@@ -3,18 +3,17 @@
 
 use super::contents;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_traces::intervals::Interval;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A timeline.
 #[derive(Debug, Default)]
-pub(super) struct Timeline {
+pub(super) struct ChromeTimeline {
     /// Events that take time, in the order of their ends in the file.
-    pub spans: Vec<Span>,
+    pub spans: Vec<ChromeSpan>,
     /// Names of processes, and of their threads, by the numbers that events have.
     pub processes: BTreeMap<String, String>,
     pub threads: BTreeMap<(String, String), String>,
@@ -24,7 +23,7 @@ pub(super) struct Timeline {
 
 /// An event that takes time.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Span {
+pub(super) struct ChromeSpan {
     pub name: String,
     pub process: String,
     pub thread: String,
@@ -36,7 +35,7 @@ pub(super) struct Span {
 
 /// An event as it is written.
 #[derive(Deserialize)]
-struct Raw {
+struct ChromeEvent {
     ph: String,
     #[serde(default)]
     name: Option<String>,
@@ -55,7 +54,7 @@ struct Raw {
 /// The list of events in an object.
 const LIST: &[u8] = b"\"traceEvents\"";
 
-impl Timeline {
+impl ChromeTimeline {
     /// Reads a timeline: a list of events, or an object with `traceEvents`. A list without an end is read as far as it
     /// goes.
     ///
@@ -72,7 +71,7 @@ impl Timeline {
         let Some(list) = list else {
             return Err(Error::input("has no list of events").file(file).expected("a timeline in Chrome's format"));
         };
-        let mut timeline = Timeline::default();
+        let mut timeline = ChromeTimeline::default();
         let ended = timeline.events(&bytes[list..]);
         let cut = contents.cut.or_else(|| (!ended).then(|| "ends in the middle of the list of events".to_owned()));
         timeline.warnings.extend(cut.map(|cut| format!("{}: {cut}; what is before was read", file.display())));
@@ -81,7 +80,7 @@ impl Timeline {
 
     /// Reads the elements of a list; returns whether it has an end.
     fn events(&mut self, bytes: &[u8]) -> bool {
-        let mut open: BTreeMap<(String, String), Vec<Span>> = BTreeMap::new();
+        let mut open: BTreeMap<(String, String), Vec<ChromeSpan>> = BTreeMap::new();
         let (mut at, mut damaged) = (0, 0u64);
         let ended = loop {
             at += bytes[at..].iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == b',').count();
@@ -94,7 +93,7 @@ impl Timeline {
             match elements.next() {
                 Some(Ok(value)) => {
                     at += elements.byte_offset();
-                    match Raw::deserialize(value) {
+                    match ChromeEvent::deserialize(value) {
                         Ok(event) => damaged += u64::from(!self.add(event, &mut open)),
                         Err(_) => damaged += 1,
                     }
@@ -106,14 +105,14 @@ impl Timeline {
         if damaged > 0 {
             let were = if damaged == 1 { "was" } else { "were" };
             let left_out =
-                format!("{} {were} left out: without a time, a beginning or an end", counted(damaged, "event"));
+                format!("{} {were} left out: without a time, a beginning or an end", count_text(damaged, "event"));
             self.warnings.push(left_out);
         }
         ended
     }
 
     /// Adds an event; returns whether it is a good one.
-    fn add(&mut self, event: Raw, open: &mut BTreeMap<(String, String), Vec<Span>>) -> bool {
+    fn add(&mut self, event: ChromeEvent, open: &mut BTreeMap<(String, String), Vec<ChromeSpan>>) -> bool {
         let (process, thread) = (number(&event.pid), number(&event.tid));
         let args = event.args.unwrap_or_default();
         if event.ph == "M" {
@@ -129,7 +128,7 @@ impl Timeline {
             return !matches!(event.ph.as_str(), "B" | "E" | "b" | "e" | "X");
         };
         let name = event.name.unwrap_or_default();
-        let mut span = Span { name, process, thread, time: (start, start), args };
+        let mut span = ChromeSpan { name, process, thread, time: (start, start), args };
         let key = (span.process.clone(), span.thread.clone());
         match event.ph.as_str() {
             "X" => match nanoseconds(&event.dur) {
@@ -150,7 +149,7 @@ impl Timeline {
     }
 
     /// Ends the last open event of this name, or the last one if the end has no name.
-    fn end(&mut self, end: Span, open: &mut Vec<Span>) -> bool {
+    fn end(&mut self, end: ChromeSpan, open: &mut Vec<ChromeSpan>) -> bool {
         let place = open.iter().rposition(|begun| end.name.is_empty() || begun.name == end.name);
         let Some(place) = place else { return false };
         let mut span = open.remove(place);
@@ -186,10 +185,10 @@ pub(super) fn nanoseconds(value: &Value) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Timeline {
+    fn read(text: &str) -> ChromeTimeline {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        Timeline::read(file.path()).unwrap()
+        ChromeTimeline::read(file.path()).unwrap()
     }
 
     /// Horovod writes its list without an end, and ends without names (horovod/common/timeline.cc).

@@ -10,7 +10,7 @@ use std::path::Path;
 const LARGEST: u64 = 2_000_000_000;
 
 /// What a file contains.
-pub(super) struct Contents {
+pub(super) struct FileContents {
     pub bytes: Vec<u8>,
     /// Why it is not all, in words.
     pub cut: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct Contents {
 ///
 /// # Errors
 /// A file that cannot be read, or that is larger than memory should be filled with.
-pub(super) fn read(file: &Path) -> Result<Contents> {
+pub(super) fn read(file: &Path) -> Result<FileContents> {
     let contents = beginning(file, LARGEST + 1)?;
     match contents.bytes.len() as u64 > LARGEST {
         true => Err(Error::input(format!("contains more than {} MB", LARGEST / 1_000_000)).file(file)),
@@ -32,16 +32,16 @@ pub(super) fn read(file: &Path) -> Result<Contents> {
 ///
 /// # Errors
 /// A file that cannot be read.
-pub(super) fn beginning(file: &Path, bytes: u64) -> Result<Contents> {
+pub(super) fn beginning(file: &Path, bytes: u64) -> Result<FileContents> {
     let failed = |cause: std::io::Error| Error::io(file, READ, &cause);
     let mut source = BufReader::new(input_file::open(file, READ)?);
     let gzipped = is_gzipped(&mut source).map_err(failed)?;
     let mut all = Vec::new();
     match unzipped(source).map_err(failed)?.take(bytes).read_to_end(&mut all) {
-        Ok(_) => Ok(Contents { bytes: all, cut: None }),
+        Ok(_) => Ok(FileContents { bytes: all, cut: None }),
         Err(cause) if gzipped => {
             let cut = Some(format!("could be read up to byte {} only: {cause}", all.len()));
-            Ok(Contents { bytes: all, cut })
+            Ok(FileContents { bytes: all, cut })
         }
         Err(cause) => Err(failed(cause)),
     }

@@ -2,12 +2,12 @@
 //! the rank was ready until it had the result, and one for each of its parts.
 
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Builder, Category, Collective, Span};
+use perf4sight_traces::{CollectiveArguments, EventCategory, NewEvent, TraceBuilder};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// An exchange, as one rank took part in it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Exchange {
+pub(super) struct RecordedExchange {
     /// Its name, the same on all ranks: `Comm.1+2`.
     pub name: String,
     /// Who recorded it: `horovod` or `byteps`.
@@ -24,9 +24,9 @@ pub(super) struct Exchange {
     pub phases: Vec<(String, Interval)>,
 }
 
-impl Exchange {
+impl RecordedExchange {
     /// Adds it to a trace; returns the number of its event.
-    pub fn add(&self, builder: &mut Builder) -> Option<u32> {
+    pub fn add(&self, builder: &mut TraceBuilder) -> Option<u32> {
         let track = [self.library, "exchanges"];
         let mut hasher = DefaultHasher::new();
         (&self.name, self.step).hash(&mut hasher);
@@ -34,20 +34,21 @@ impl Exchange {
             Some((elements, kind)) => (Some([*elements; 2]), kind.clone()),
             None => (None, String::new()),
         };
-        let collective = Collective {
+        let collective = CollectiveArguments {
             operation: self.operation.clone(),
             elements,
             element_type,
             group: self.library.to_owned(),
             comms_id: Some(hasher.finish()),
-            ..Collective::default()
+            ..CollectiveArguments::default()
         };
         let name = format!("{}:{}", self.library, self.name);
-        let category = Category::Annotation;
-        let event = builder.add(Span { name: &name, category, track, time: self.time, collective: Some(collective) });
+        let category = EventCategory::Annotation;
+        let event =
+            builder.add(NewEvent { name: &name, category, track, time: self.time, collective: Some(collective) });
         for (phase, time) in &self.phases {
             let name = format!("{}.{phase}", self.name);
-            builder.add(Span { name: &name, category, track, time: *time, collective: None });
+            builder.add(NewEvent { name: &name, category, track, time: *time, collective: None });
         }
         event
     }

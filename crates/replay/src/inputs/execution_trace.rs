@@ -3,7 +3,7 @@
 
 use super::{contents, last_number};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_traces::{Category, Ranked, Trace, TrackId};
+use perf4sight_traces::{EventCategory, RankTrace, Trace, TrackId};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// A file: of version 1.0 (PyTorch 1.13), and of 1.1 (2.4 and later).
 #[derive(Deserialize)]
-struct Raw {
+struct RawExecutionTrace {
     #[serde(default)]
     pid: u64,
     nodes: Vec<RawNode>,
@@ -46,9 +46,9 @@ const ALIKE: f64 = 0.5;
 ///
 /// # Errors
 /// A file that is no execution trace, or one without a trace that it belongs to.
-pub(super) fn add(files: &[PathBuf], ranks: &mut [Ranked]) -> Result<()> {
+pub(super) fn add(files: &[PathBuf], ranks: &mut [RankTrace]) -> Result<()> {
     for file in files {
-        let raw: Raw = serde_json::from_slice(&contents::read(file)?.bytes)
+        let raw: RawExecutionTrace = serde_json::from_slice(&contents::read(file)?.bytes)
             .map_err(|cause| Error::input(format!("is not a complete execution trace: {cause}")).file(file))?;
         let process = raw.pid.to_string();
         let number = last_number(file);
@@ -69,7 +69,7 @@ pub(super) fn add(files: &[PathBuf], ranks: &mut [Ranked]) -> Result<()> {
 }
 
 fn add_to(trace: &mut Trace, nodes: &[RawNode], file: &Path) {
-    let found = matched(trace, nodes);
+    let found = match_operators(trace, nodes);
     if (found.len() as f64) < ALIKE * threads_of(nodes).values().map(Vec::len).sum::<usize>() as f64 {
         let sentence = format!("{} was not used: its operators are not those of the trace", file.display());
         return trace.damage.others.push(sentence);
@@ -103,15 +103,16 @@ fn threads_of(nodes: &[RawNode]) -> BTreeMap<u64, Vec<&RawNode>> {
 
 /// The operators of a trace with their nodes, in the order of time: on each thread, those of the thread of the execution
 /// trace that has most of the same names in the same order.
-fn matched<'n>(trace: &Trace, nodes: &'n [RawNode]) -> Vec<(usize, &'n RawNode)> {
+fn match_operators<'n>(trace: &Trace, nodes: &'n [RawNode]) -> Vec<(usize, &'n RawNode)> {
     let mut tracks: BTreeMap<TrackId, Vec<usize>> = BTreeMap::new();
     for (index, event) in trace.events.iter().enumerate().filter(|(_, event)| event.external > 0) {
-        if matches!(event.category, Category::Operator | Category::Annotation) {
+        if matches!(event.category, EventCategory::Operator | EventCategory::Annotation) {
             tracks.entry(event.track).or_default().push(index);
         }
     }
     let threads = threads_of(nodes);
-    let best = |events: &Vec<usize>| threads.values().map(|nodes| aligned(trace, events, nodes)).max_by_key(Vec::len);
+    let best =
+        |events: &Vec<usize>| threads.values().map(|nodes| align_operators(trace, events, nodes)).max_by_key(Vec::len);
     let mut found: Vec<(usize, &RawNode)> = tracks.values().filter_map(best).flatten().collect();
     found.sort_unstable_by_key(|(event, _)| *event);
     found
@@ -119,7 +120,7 @@ fn matched<'n>(trace: &Trace, nodes: &'n [RawNode]) -> Vec<(usize, &'n RawNode)>
 
 /// The operators of a thread with nodes of the same names. The two lists are shifted against each other as they are for most
 /// operators that have a name equally often before them.
-fn aligned<'n>(trace: &Trace, events: &[usize], nodes: &[&'n RawNode]) -> Vec<(usize, &'n RawNode)> {
+fn align_operators<'n>(trace: &Trace, events: &[usize], nodes: &[&'n RawNode]) -> Vec<(usize, &'n RawNode)> {
     let name = |event: &usize| trace.name(&trace.events[*event]);
     let mut seen: HashMap<&str, usize> = HashMap::new();
     let mut places: HashMap<(&str, usize), i64> = HashMap::new();

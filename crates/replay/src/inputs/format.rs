@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// A format of files, beside those of profilers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Format {
+pub(super) enum InputFormat {
     /// A folder of dPRO's recorders.
     Published,
     /// A timeline of Horovod.
@@ -24,24 +24,24 @@ const BEGINNING: u64 = 65_536;
 const OF_HOROVOD: [&str; 2] = ["\"NEGOTIATE_", "\"horovod_"];
 
 /// The format of a file; none if it is that of a profiler, or not known.
-pub(super) fn of(file: &Path) -> Option<Format> {
+pub(super) fn recognise(file: &Path) -> Option<InputFormat> {
     if file.extension().is_some_and(|extension| extension == "et") {
-        return Some(Format::Chakra);
+        return Some(InputFormat::Chakra);
     }
     let beginning = contents::beginning(file, BEGINNING).ok()?.bytes;
     if flight::is_pickle(&beginning) {
-        return Some(Format::FlightRecorder);
+        return Some(InputFormat::FlightRecorder);
     }
     let text = String::from_utf8_lossy(&beginning);
     match text.trim_start().chars().next() {
         Some('{') => keys(&text).find_map(|key| match key {
             "traceEvents" => Some(None),
-            chakra::KEY => Some(Some(Format::Chakra)),
-            "nodes" | "schema" => Some(Some(Format::ExecutionTrace)),
-            "entries" | "pg_config" | "comm_lib_version" | "nccl_comm_state" => Some(Some(Format::FlightRecorder)),
+            chakra::KEY => Some(Some(InputFormat::Chakra)),
+            "nodes" | "schema" => Some(Some(InputFormat::ExecutionTrace)),
+            "entries" | "pg_config" | "comm_lib_version" | "nccl_comm_state" => Some(Some(InputFormat::FlightRecorder)),
             _ => None,
         })?,
-        Some('[') if OF_HOROVOD.iter().any(|word| text.contains(word)) => Some(Format::Horovod),
+        Some('[') if OF_HOROVOD.iter().any(|word| text.contains(word)) => Some(InputFormat::Horovod),
         _ => None,
     }
 }
@@ -112,16 +112,16 @@ mod tests {
         let format = |name: &str, text: &[u8]| {
             let file = folder.path().join(name);
             std::fs::write(&file, text).unwrap();
-            of(&file)
+            recognise(&file)
         };
         assert_eq!(format("a", br#"{"schemaVersion": 1, "a": {"entries": []}, "traceEvents": ["#), None);
-        assert_eq!(format("b", br#"{"x": "\"entries\":", "entries": ["#), Some(Format::FlightRecorder));
-        assert_eq!(format("c", b"\x80\x02}q\x00"), Some(Format::FlightRecorder));
-        assert_eq!(format("d", br#"{"schema": "1.1.1-chakra.0.0.4", "pid": 1"#), Some(Format::ExecutionTrace));
-        assert_eq!(format("e", b"[\n{\"name\": \"NEGOTIATE_ALLREDUCE\""), Some(Format::Horovod));
-        assert_eq!(format("f.et", b""), Some(Format::Chakra));
-        assert_eq!(format("h.json", br#"{"workload_graph": ["#), Some(Format::Chakra));
+        assert_eq!(format("b", br#"{"x": "\"entries\":", "entries": ["#), Some(InputFormat::FlightRecorder));
+        assert_eq!(format("c", b"\x80\x02}q\x00"), Some(InputFormat::FlightRecorder));
+        assert_eq!(format("d", br#"{"schema": "1.1.1-chakra.0.0.4", "pid": 1"#), Some(InputFormat::ExecutionTrace));
+        assert_eq!(format("e", b"[\n{\"name\": \"NEGOTIATE_ALLREDUCE\""), Some(InputFormat::Horovod));
+        assert_eq!(format("f.et", b""), Some(InputFormat::Chakra));
+        assert_eq!(format("h.json", br#"{"workload_graph": ["#), Some(InputFormat::Chakra));
         assert_eq!(format("g", b"[{\"ph\": \"X\"}]"), None);
-        assert_eq!(of(&folder.path().join("none")), None);
+        assert_eq!(recognise(&folder.path().join("none")), None);
     }
 }

@@ -1,11 +1,11 @@
 //! Horovod's timeline (`HOROVOD_TIMELINE`): what becomes of each tensor, from its negotiation until it is reduced. Alone it
 //! contains all ranks, for the coordinator notes when each of them was ready.
 
-use super::chrome::{self, Timeline};
-use super::exchange::{Exchange, element_type};
+use super::chrome::{self, ChromeTimeline};
+use super::exchange::{RecordedExchange, element_type};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Builder, Category, Ranked, Span};
+use perf4sight_traces::{EventCategory, NewEvent, RankTrace, TraceBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -20,7 +20,7 @@ const COPY_OUT: &str = "MEMCPY_OUT";
 
 /// A tensor, or several that were fused, from negotiation to result.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Reduction {
+pub(super) struct HorovodReduction {
     /// The names or numbers of its tensors.
     pub tensors: Vec<String>,
     /// What the timeline calls the transfer: `NCCL_ALLREDUCE`.
@@ -39,8 +39,8 @@ pub(super) struct Reduction {
 ///
 /// # Errors
 /// A timeline without a collective operation.
-pub(super) fn read(file: &Path, number: Option<u32>) -> Result<Vec<Ranked>> {
-    let timeline = Timeline::read(file)?;
+pub(super) fn read(file: &Path, number: Option<u32>) -> Result<Vec<RankTrace>> {
+    let timeline = ChromeTimeline::read(file)?;
     let mut reductions = reductions(&timeline);
     if reductions.is_empty() {
         return Err(Error::input("is a timeline without a collective operation").file(file));
@@ -50,21 +50,21 @@ pub(super) fn read(file: &Path, number: Option<u32>) -> Result<Vec<Ranked>> {
     let size = ranks.last().map(|last| last + 1).filter(|size| ranks.len() as u32 == *size);
     let numbers = if ranks.len() > 1 { ranks.into_iter().collect() } else { vec![number.unwrap_or(0)] };
     let rank = |number: u32| {
-        let mut builder = Builder::new(file);
+        let mut builder = TraceBuilder::new(file);
         builder.header().world_size = size;
         builder.header().rank = Some(number);
         builder.damage().others.extend(timeline.warnings.iter().cloned());
         add_steps(&mut builder, &reductions, number);
-        Ranked { rank: number, trace: builder.finish() }
+        RankTrace { rank: number, trace: builder.finish() }
     };
     Ok(numbers.into_iter().map(rank).collect())
 }
 
 /// Adds the reductions of a rank, its steps, and what it did in them until each tensor was ready. A step begins when that before
 /// ended: the first one, whose begin is not known, only counts where it is alone.
-fn add_steps(builder: &mut Builder, reductions: &[Reduction], rank: u32) {
+fn add_steps(builder: &mut TraceBuilder, reductions: &[HorovodReduction], rank: u32) {
     let steps = steps(reductions);
-    let ready = |reduction: &Reduction| reduction.ready.get(&rank).copied().unwrap_or(reduction.time.0);
+    let ready = |reduction: &HorovodReduction| reduction.ready.get(&rank).copied().unwrap_or(reduction.time.0);
     let mut windows = Vec::new();
     let mut before = None;
     for (number, step) in steps.iter().enumerate() {
@@ -79,11 +79,12 @@ fn add_steps(builder: &mut Builder, reductions: &[Reduction], rank: u32) {
             continue;
         };
         let begin = begin.min(*first);
-        let mut add = |name, category, time| builder.add(Span { name, category, track: MAIN, time, collective: None });
+        let mut add =
+            |name, category, time| builder.add(NewEvent { name, category, track: MAIN, time, collective: None });
         for (from, to) in std::iter::once(&begin).chain(&moments).zip(&moments) {
-            add(UNTIL_READY, Category::Operator, (*from, *to));
+            add(UNTIL_READY, EventCategory::Operator, (*from, *to));
         }
-        let reduced = add(REDUCED, Category::Annotation, (end, end.saturating_add(MARK)));
+        let reduced = add(REDUCED, EventCategory::Annotation, (end, end.saturating_add(MARK)));
         reduced.into_iter().for_each(|reduced| events.iter().for_each(|event| builder.depend(*event, reduced)));
         windows.push((begin, end.saturating_add(MARK)));
     }
@@ -91,9 +92,9 @@ fn add_steps(builder: &mut Builder, reductions: &[Reduction], rank: u32) {
 }
 
 /// The reductions of each step: one ends when a tensor comes again.
-fn steps(reductions: &[Reduction]) -> Vec<Vec<&Reduction>> {
+fn steps(reductions: &[HorovodReduction]) -> Vec<Vec<&HorovodReduction>> {
     let mut seen: BTreeSet<&[String]> = BTreeSet::new();
-    let mut steps: Vec<Vec<&Reduction>> = Vec::new();
+    let mut steps: Vec<Vec<&HorovodReduction>> = Vec::new();
     for reduction in reductions {
         if steps.is_empty() || !seen.insert(&reduction.tensors) {
             seen = BTreeSet::from([reduction.tensors.as_slice()]);
@@ -115,15 +116,15 @@ const MARK: i64 = 1;
 /// What is assumed where a timeline is all that is known of a rank.
 pub(super) const ASSUMED: &str = "Horovod's timeline has no operations: all that a rank does from the end of a step until a tensor is ready counts as one that computes it; the first step, whose begin is not in the timeline, is left out";
 
-impl Reduction {
+impl HorovodReduction {
     /// Its name as published: `Comm.1+2`.
     pub fn name(&self) -> String {
         format!("Comm.{}", self.tensors.join("+"))
     }
 
     /// The exchange of a rank that was ready at a moment.
-    pub fn exchange(&self, step: usize, ready: i64) -> Exchange {
-        Exchange {
+    pub fn exchange(&self, step: usize, ready: i64) -> RecordedExchange {
+        RecordedExchange {
             name: self.name(),
             library: "horovod",
             operation: self.operation.clone(),
@@ -136,8 +137,8 @@ impl Reduction {
 }
 
 /// The reductions of a timeline. Tensors that are transferred at the same time were fused.
-pub(super) fn reductions(timeline: &Timeline) -> Vec<Reduction> {
-    let mut tensors: BTreeMap<&str, Vec<&chrome::Span>> = BTreeMap::new();
+pub(super) fn reductions(timeline: &ChromeTimeline) -> Vec<HorovodReduction> {
+    let mut tensors: BTreeMap<&str, Vec<&chrome::ChromeSpan>> = BTreeMap::new();
     let mut negotiations: BTreeMap<&str, Vec<Interval>> = BTreeMap::new();
     for span in &timeline.spans {
         let name = timeline.processes.get(&span.process).map_or(span.process.as_str(), String::as_str);
@@ -146,7 +147,7 @@ pub(super) fn reductions(timeline: &Timeline) -> Vec<Reduction> {
             false => tensors.entry(tensor(name)).or_default().push(span),
         }
     }
-    let mut fused: BTreeMap<(Interval, String), Reduction> = BTreeMap::new();
+    let mut fused: BTreeMap<(Interval, String), HorovodReduction> = BTreeMap::new();
     for (tensor, mut spans) in tensors {
         spans.sort_by_key(|span| (span.time.0, std::cmp::Reverse(span.time.1)));
         let own = negotiations.get(tensor).map(Vec::as_slice).unwrap_or_default();
@@ -159,8 +160,8 @@ pub(super) fn reductions(timeline: &Timeline) -> Vec<Reduction> {
             }
         }
     }
-    let mut all: Vec<Reduction> = fused.into_values().collect();
-    all.iter_mut().for_each(Reduction::order);
+    let mut all: Vec<HorovodReduction> = fused.into_values().collect();
+    all.iter_mut().for_each(HorovodReduction::order);
     all
 }
 
@@ -177,8 +178,8 @@ fn is_transfer(name: &str) -> bool {
 }
 
 /// The ranges of a tensor, from one negotiation to the next: a new round begins with a name that was there before.
-fn rounds<'a>(spans: &[&'a chrome::Span]) -> Vec<Vec<&'a chrome::Span>> {
-    let mut rounds: Vec<Vec<&chrome::Span>> = Vec::new();
+fn rounds<'a>(spans: &[&'a chrome::ChromeSpan]) -> Vec<Vec<&'a chrome::ChromeSpan>> {
+    let mut rounds: Vec<Vec<&chrome::ChromeSpan>> = Vec::new();
     for span in spans {
         let is_tick = span.name.parse::<u32>().is_ok();
         match rounds.last_mut() {
@@ -190,11 +191,11 @@ fn rounds<'a>(spans: &[&'a chrome::Span]) -> Vec<Vec<&'a chrome::Span>> {
 }
 
 /// What a round did, if it transferred anything.
-fn reduction(tensor: &str, round: Vec<&chrome::Span>, negotiations: &[Interval]) -> Option<Reduction> {
-    let (ticks, phases): (Vec<&chrome::Span>, Vec<&chrome::Span>) =
+fn reduction(tensor: &str, round: Vec<&chrome::ChromeSpan>, negotiations: &[Interval]) -> Option<HorovodReduction> {
+    let (ticks, phases): (Vec<&chrome::ChromeSpan>, Vec<&chrome::ChromeSpan>) =
         round.into_iter().partition(|span| span.name.parse::<u32>().is_ok());
     let after_negotiation =
-        |span: &&&chrome::Span| !span.name.starts_with(NEGOTIATION) && !span.name.starts_with(COPY_OUT);
+        |span: &&&chrome::ChromeSpan| !span.name.starts_with(NEGOTIATION) && !span.name.starts_with(COPY_OUT);
     let transfer = phases.iter().rfind(|span| is_transfer(&span.name));
     let transfer = transfer.or_else(|| phases.iter().find(after_negotiation))?;
     let sync = negotiations.iter().filter(|sync| sync.0 <= transfer.time.0).max();
@@ -205,7 +206,7 @@ fn reduction(tensor: &str, round: Vec<&chrome::Span>, negotiations: &[Interval])
     let phases: Vec<(String, Interval)> = sync.map(|sync| (SYNC.to_owned(), *sync)).into_iter().chain(named).collect();
     let begun = phases.iter().map(|(_, time)| time.0).min()?;
     let ready = ticks.iter().filter_map(|tick| Some((tick.name.parse().ok()?, tick.time.0))).collect();
-    Some(Reduction {
+    Some(HorovodReduction {
         tensors: vec![tensor.to_owned()],
         operation: transfer.name.clone(),
         time: (begun, transfer.time.1),
@@ -216,7 +217,7 @@ fn reduction(tensor: &str, round: Vec<&chrome::Span>, negotiations: &[Interval])
 }
 
 /// Elements and their type, from arguments such as `{"dtype": "float32", "shape": "[64, 3]"}`.
-fn phases_size(spans: &[&chrome::Span]) -> Option<(u64, String)> {
+fn phases_size(spans: &[&chrome::ChromeSpan]) -> Option<(u64, String)> {
     spans.iter().find_map(|span| {
         let shape: Vec<u64> = serde_json::from_str(span.args.get("shape")?.as_str()?).ok()?;
         let elements = shape.iter().try_fold(1u64, |product, size| product.checked_mul(*size))?;
@@ -224,9 +225,9 @@ fn phases_size(spans: &[&chrome::Span]) -> Option<(u64, String)> {
     })
 }
 
-impl Reduction {
+impl HorovodReduction {
     /// Takes in a tensor that is transferred together with these: the rank is ready when the last tensor is.
-    fn fuse(&mut self, other: Reduction) {
+    fn fuse(&mut self, other: HorovodReduction) {
         self.tensors.extend(other.tensors);
         self.time.0 = self.time.0.max(other.time.0);
         for (rank, ready) in other.ready {

@@ -13,52 +13,52 @@ mod horovod;
 mod published;
 mod steps;
 
-pub use flight::{Dump, Entry, Frame};
+pub use flight::{FlightDump, FlightEntry, PythonFrame};
 
-use format::Format;
-use perf4sight_base::error::{Error, Kind, Result};
-use perf4sight_base::units::listed;
-use perf4sight_traces::{Ranked, is_own, read_ranks};
+use format::InputFormat;
+use perf4sight_base::error::{Error, FailureKind, Result};
+use perf4sight_base::units::list_text;
+use perf4sight_traces::{RankTrace, is_own, read_ranks};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What files contain.
 #[derive(Debug, Clone, Default)]
-pub struct Inputs {
+pub struct ReplayInputs {
     /// A trace of each rank, ordered by rank; none where nothing has a time.
-    pub ranks: Vec<Ranked>,
+    pub ranks: Vec<RankTrace>,
     /// Dumps of the flight recorder, ordered by rank.
-    pub dumps: Vec<Dump>,
+    pub dumps: Vec<FlightDump>,
     /// What was passed over where there is no trace to say it of, in sentences.
     pub passed_over: Vec<String>,
 }
 
 /// Files by format, and folders of published layout.
 #[derive(Default)]
-struct Files {
+struct InputFiles {
     profilers: Vec<PathBuf>,
     /// Files in folders that are of no known format.
     others: Vec<PathBuf>,
-    of: BTreeMap<Format, Vec<PathBuf>>,
+    of: BTreeMap<InputFormat, Vec<PathBuf>>,
 }
 
 /// Reads files and folders.
 ///
 /// # Errors
 /// A given file of no known format, a folder without any, two files of one rank, damage that leaves nothing of a file.
-pub fn read(paths: &[PathBuf]) -> Result<Inputs> {
-    let files = Files::find(paths);
-    let own = |format: Format| files.of.get(&format).map(Vec::as_slice).unwrap_or_default();
+pub fn read(paths: &[PathBuf]) -> Result<ReplayInputs> {
+    let files = InputFiles::find(paths);
+    let own = |format: InputFormat| files.of.get(&format).map(Vec::as_slice).unwrap_or_default();
     let mut ranks = files.of_profilers()?;
-    for folder in own(Format::Published) {
-        ranks = together(ranks, published::read(folder)?)?;
+    for folder in own(InputFormat::Published) {
+        ranks = join_ranks(ranks, published::read(folder)?)?;
     }
-    if !own(Format::Chakra).is_empty() {
-        ranks = together(ranks, chakra::read(own(Format::Chakra))?)?;
+    if !own(InputFormat::Chakra).is_empty() {
+        ranks = join_ranks(ranks, chakra::read(own(InputFormat::Chakra))?)?;
     }
-    execution_trace::add(own(Format::ExecutionTrace), &mut ranks)?;
-    ranks = with_timelines(own(Format::Horovod), ranks)?;
-    let (dumps, unreadable) = dumps(own(Format::FlightRecorder))?;
+    execution_trace::add(own(InputFormat::ExecutionTrace), &mut ranks)?;
+    ranks = with_timelines(own(InputFormat::Horovod), ranks)?;
+    let (dumps, unreadable) = dumps(own(InputFormat::FlightRecorder))?;
     if ranks.is_empty() {
         ranks = dumps.iter().filter_map(flight::trace).collect();
     }
@@ -68,7 +68,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Inputs> {
     }
     match ranks.is_empty() && dumps.is_empty() {
         true => Err(Error::input("there is no trace").expected(FORMATS)),
-        false => Ok(Inputs { ranks, dumps, passed_over }),
+        false => Ok(ReplayInputs { ranks, dumps, passed_over }),
     }
 }
 
@@ -77,10 +77,10 @@ pub fn read(paths: &[PathBuf]) -> Result<Inputs> {
 /// # Errors
 /// A given file of no known format, a folder without any.
 pub fn check(paths: &[PathBuf]) -> Result<()> {
-    let files = Files::find(paths);
+    let files = InputFiles::find(paths);
     match files.profilers.is_empty() {
         true => Ok(()),
-        false => files.explained(perf4sight_traces::check(&files.profilers)),
+        false => files.explain_failure(perf4sight_traces::check(&files.profilers)),
     }
 }
 
@@ -97,13 +97,14 @@ pub(crate) struct Recorders {
 
 /// Who recorded files and folders.
 pub(crate) fn recorders(paths: &[PathBuf]) -> Recorders {
-    let files = Files::find(paths);
-    let own = |format: Format| files.of.get(&format).map(Vec::as_slice).unwrap_or_default();
-    let of_pytorch = [Format::FlightRecorder, Format::ExecutionTrace].iter().any(|format| !own(*format).is_empty());
-    let folders = own(Format::Published);
+    let files = InputFiles::find(paths);
+    let own = |format: InputFormat| files.of.get(&format).map(Vec::as_slice).unwrap_or_default();
+    let of_pytorch =
+        [InputFormat::FlightRecorder, InputFormat::ExecutionTrace].iter().any(|format| !own(*format).is_empty());
+    let folders = own(InputFormat::Published);
     Recorders {
         pytorch: of_pytorch || files.profilers.iter().any(|path| format::is_of_pytorch(path)),
-        horovod: !own(Format::Horovod).is_empty() || folders.iter().any(|folder| published::is_of_horovod(folder)),
+        horovod: !own(InputFormat::Horovod).is_empty() || folders.iter().any(|folder| published::is_of_horovod(folder)),
         byteps: folders.iter().any(|folder| published::is_of_byteps(folder)),
     }
 }
@@ -111,23 +112,23 @@ pub(crate) fn recorders(paths: &[PathBuf]) -> Recorders {
 /// All that is read, for who gave something else.
 const FORMATS: &str = "traces of PyTorch's profiler (.json, .json.gz), Nsight Systems (.sqlite) or nvprof, dumps of the flight recorder (pickles or JSON), Chakra traces (.et), timelines of Horovod or folders of dPRO";
 
-impl Files {
+impl InputFiles {
     /// The ranks in traces of profilers.
-    fn of_profilers(&self) -> Result<Vec<Ranked>> {
+    fn of_profilers(&self) -> Result<Vec<RankTrace>> {
         if self.profilers.is_empty() {
             return Ok(Vec::new());
         }
-        self.explained(read_ranks(&self.profilers))
+        self.explain_failure(read_ranks(&self.profilers))
     }
 
     /// What came of reading the traces of profilers: what does not even look like one may have been meant as anything else.
-    fn explained<T>(&self, read: Result<T>) -> Result<T> {
+    fn explain_failure<T>(&self, read: Result<T>) -> Result<T> {
         let looks_like_one = |path: &PathBuf| match path.is_dir() {
             true => files_in(path).iter().any(|file| format::is_profiler(file)),
             false => format::is_profiler(path),
         };
         read.map_err(|error| {
-            let is_input = error.kind() == Kind::Input;
+            let is_input = error.kind() == FailureKind::Input;
             if is_input && !self.profilers.iter().any(looks_like_one) { error.expected(FORMATS) } else { error }
         })
     }
@@ -135,12 +136,12 @@ impl Files {
     /// Sorts files, and those in folders, by format. What no format fits, the reader of profilers' traces refuses or
     /// passes over.
     fn find(paths: &[PathBuf]) -> Self {
-        let mut files = Files::default();
+        let mut files = InputFiles::default();
         for path in distinct(paths) {
             match path.is_dir() {
-                true if published::is_published(path) => files.add(Format::Published, path.clone()),
+                true if published::is_published(path) => files.add(InputFormat::Published, path.clone()),
                 true => files.find_in(path),
-                false => match format::of(path) {
+                false => match format::recognise(path) {
                     Some(format) => files.add(format, path.clone()),
                     None => files.profilers.push(path.clone()),
                 },
@@ -154,7 +155,7 @@ impl Files {
         let failure = |path: &PathBuf| contents::beginning(path, 1).err();
         let (unreadable, unknown): (Vec<&PathBuf>, _) = self.others.iter().partition(|path| failure(path).is_some());
         let unreadable = unreadable.into_iter().filter_map(failure).map(|error| format!("skipped: {error}"));
-        let unknown = listed(unknown.into_iter().map(|path| path.display()), NAMED);
+        let unknown = list_text(unknown.into_iter().map(|path| path.display()), NAMED);
         let unknown = (!unknown.is_empty()).then(|| format!("skipped, since they are of no known format: {unknown}"));
         unreadable.chain(unknown).collect()
     }
@@ -163,7 +164,7 @@ impl Files {
     fn find_in(&mut self, folder: &Path) {
         let mut entries: Vec<PathBuf> = files_in(folder).into_iter().filter(|path| !is_own(path)).collect();
         entries.sort_by_key(|path| (last_number(path), path.clone()));
-        let formats: Vec<Option<Format>> = entries.iter().map(|path| format::of(path)).collect();
+        let formats: Vec<Option<InputFormat>> = entries.iter().map(|path| format::recognise(path)).collect();
         if formats.iter().all(Option::is_none) {
             return self.profilers.push(folder.to_owned());
         }
@@ -176,7 +177,7 @@ impl Files {
         }
     }
 
-    fn add(&mut self, format: Format, path: PathBuf) {
+    fn add(&mut self, format: InputFormat, path: PathBuf) {
         self.of.entry(format).or_default().push(path);
     }
 }
@@ -201,7 +202,7 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Joins ranks from several sources.
-fn together(mut ranks: Vec<Ranked>, more: Vec<Ranked>) -> Result<Vec<Ranked>> {
+fn join_ranks(mut ranks: Vec<RankTrace>, more: Vec<RankTrace>) -> Result<Vec<RankTrace>> {
     for ranked in more {
         if let Some(other) = ranks.iter().find(|other| other.rank == ranked.rank) {
             let (rank, other) = (ranked.rank, other.trace.file.display());
@@ -215,7 +216,7 @@ fn together(mut ranks: Vec<Ranked>, more: Vec<Ranked>) -> Result<Vec<Ranked>> {
 
 /// Adds the ranks of Horovod's timelines. Beside traces of the same ranks they add nothing, for their clock begins with
 /// Horovod.
-fn with_timelines(files: &[PathBuf], mut ranks: Vec<Ranked>) -> Result<Vec<Ranked>> {
+fn with_timelines(files: &[PathBuf], mut ranks: Vec<RankTrace>) -> Result<Vec<RankTrace>> {
     let mut is_used = false;
     for (place, file) in files.iter().enumerate() {
         let number = if files.len() > 1 { last_number(file).or(Some(place as u32)) } else { last_number(file) };
@@ -241,8 +242,8 @@ fn with_timelines(files: &[PathBuf], mut ranks: Vec<Ranked>) -> Result<Vec<Ranke
 }
 
 /// Dumps by rank, and which could not be read.
-fn dumps(files: &[PathBuf]) -> Result<(Vec<Dump>, Vec<String>)> {
-    let mut dumps: BTreeMap<u32, Dump> = BTreeMap::new();
+fn dumps(files: &[PathBuf]) -> Result<(Vec<FlightDump>, Vec<String>)> {
+    let mut dumps: BTreeMap<u32, FlightDump> = BTreeMap::new();
     let (read, unreadable) = read_each(files, flight::read)?;
     for dump in read {
         if let Some(other) = dumps.get(&dump.rank) {
@@ -260,7 +261,7 @@ fn read_each<T>(files: &[PathBuf], read: impl Fn(&Path, u32) -> Result<T>) -> Re
     for (place, file) in files.iter().enumerate() {
         match read(file, place as u32) {
             Ok(one) => found.push(one),
-            Err(error) if matches!(error.kind(), Kind::Input | Kind::Io) => failed.push(error),
+            Err(error) if matches!(error.kind(), FailureKind::Input | FailureKind::Io) => failed.push(error),
             Err(error) => return Err(error),
         }
     }

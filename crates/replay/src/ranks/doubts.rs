@@ -1,11 +1,11 @@
 //! Times that cannot be true: operators of one thread, or kernels of one stream, that overlap in part, and two ranks that do
 //! everything in the same nanosecond.
 
-use super::Rank;
+use super::JobRank;
 use super::steps::PROFILER;
-use perf4sight_base::units::grouped;
+use perf4sight_base::units::grouped_digits;
 use perf4sight_traces::shortened::brief;
-use perf4sight_traces::{Category, Event, Phase, TrackId};
+use perf4sight_traces::{EventCategory, EventPhase, TraceEvent, TrackId};
 use std::collections::BTreeMap;
 
 /// Shorter overlaps are none, in nanoseconds: profilers round to microseconds, and a kernel may begin while the one before ends.
@@ -15,7 +15,7 @@ const SHARE: f64 = 0.01;
 
 /// What follows one after the other, or within each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum EventLayer {
     Step,
     Operator,
     Kernel,
@@ -23,22 +23,22 @@ enum What {
 
 /// Events of one kind on one thread or stream.
 #[derive(Default)]
-struct Row<'a> {
+struct TrackRow<'a> {
     /// The ends of those that did not end yet, the innermost last.
     open: Vec<i64>,
     all: u64,
     time: i64,
     odd: u64,
     overlap: i64,
-    first: Option<&'a Event>,
+    first: Option<&'a TraceEvent>,
 }
 
 /// With fewer events two ranks may have the same ones.
 const MANY: usize = 100;
 
 /// Warnings about ranks whose events all begin and end in the same nanosecond: one trace under several names.
-pub(super) fn copies(ranks: &[Rank]) -> Vec<String> {
-    let is_same = |one: &Rank, other: &Rank| {
+pub(super) fn copies(ranks: &[JobRank]) -> Vec<String> {
+    let is_same = |one: &JobRank, other: &JobRank| {
         let [one, other] = [&one.trace, &other.trace];
         let mut pairs = one.events.iter().zip(&other.events);
         one.events.len() >= MANY
@@ -57,10 +57,10 @@ pub(super) fn copies(ranks: &[Rank]) -> Vec<String> {
 }
 
 /// What is doubtful in the trace of a rank, in sentences.
-pub(super) fn of(rank: &Rank) -> Vec<String> {
-    let mut rows: BTreeMap<(What, TrackId), Row> = BTreeMap::new();
-    for event in rank.trace.events.iter().filter(|event| event.phase == Phase::Complete) {
-        if let Some(what) = what(rank, event) {
+pub(super) fn find_doubts(rank: &JobRank) -> Vec<String> {
+    let mut rows: BTreeMap<(EventLayer, TrackId), TrackRow> = BTreeMap::new();
+    for event in rank.trace.events.iter().filter(|event| event.phase == EventPhase::Complete) {
+        if let Some(what) = event_layer(rank, event) {
             rows.entry((what, event.track)).or_default().add(event, what);
         }
     }
@@ -68,27 +68,27 @@ pub(super) fn of(rank: &Rank) -> Vec<String> {
     doubtful.filter_map(|((what, track), row)| sentence(rank, what, track, &row)).collect()
 }
 
-fn what(rank: &Rank, event: &Event) -> Option<What> {
+fn event_layer(rank: &JobRank, event: &TraceEvent) -> Option<EventLayer> {
     match event.category {
-        Category::Operator => Some(What::Operator),
-        Category::Kernel | Category::Copy | Category::Set => Some(What::Kernel),
-        Category::Annotation => rank.trace.name(event).starts_with(PROFILER).then_some(What::Step),
-        Category::Python
-        | Category::Runtime
-        | Category::DeviceAnnotation
-        | Category::Synchronisation
-        | Category::Overhead
-        | Category::ForwardBackward
-        | Category::Launch
-        | Category::Other => None,
+        EventCategory::Operator => Some(EventLayer::Operator),
+        EventCategory::Kernel | EventCategory::Copy | EventCategory::Set => Some(EventLayer::Kernel),
+        EventCategory::Annotation => rank.trace.name(event).starts_with(PROFILER).then_some(EventLayer::Step),
+        EventCategory::Python
+        | EventCategory::Runtime
+        | EventCategory::DeviceAnnotation
+        | EventCategory::Synchronisation
+        | EventCategory::Overhead
+        | EventCategory::ForwardBackward
+        | EventCategory::Launch
+        | EventCategory::Other => None,
     }
 }
 
-impl<'a> Row<'a> {
-    fn add(&mut self, event: &'a Event, what: What) {
+impl<'a> TrackRow<'a> {
+    fn add(&mut self, event: &'a TraceEvent, what: EventLayer) {
         let overlap = match what {
-            What::Operator => self.within(event),
-            What::Step | What::Kernel => self.after(event),
+            EventLayer::Operator => self.outlasting(event),
+            EventLayer::Step | EventLayer::Kernel => self.overlapping(event),
         };
         self.all += 1;
         if overlap > SHORTEST {
@@ -99,7 +99,7 @@ impl<'a> Row<'a> {
     }
 
     /// Nanoseconds by which an operator outlasts the one in which it begins.
-    fn within(&mut self, event: &Event) -> i64 {
+    fn outlasting(&mut self, event: &TraceEvent) -> i64 {
         while self.open.pop_if(|end| *end <= event.start).is_some() {}
         let around = self.open.last().copied();
         self.time += if around.is_none() { event.duration } else { 0 };
@@ -108,7 +108,7 @@ impl<'a> Row<'a> {
     }
 
     /// Nanoseconds of an event in which those before it go on.
-    fn after(&mut self, event: &Event) -> i64 {
+    fn overlapping(&mut self, event: &TraceEvent) -> i64 {
         let before = self.open.pop().unwrap_or(event.start);
         self.time += event.duration;
         self.open.push(event.end().max(before));
@@ -116,16 +116,16 @@ impl<'a> Row<'a> {
     }
 }
 
-fn sentence(rank: &Rank, what: What, track: TrackId, row: &Row) -> Option<String> {
+fn sentence(rank: &JobRank, what: EventLayer, track: TrackId, row: &TrackRow) -> Option<String> {
     let (of, do_what) = match what {
-        What::Step => ("steps", "begin before the one before ended"),
-        What::Operator => ("operators of thread", "end after an operator in which they began"),
-        What::Kernel => ("kernels and copies of stream", "begin before the one before ended"),
+        EventLayer::Step => ("steps", "begin before the one before ended"),
+        EventLayer::Operator => ("operators of thread", "end after an operator in which they began"),
+        EventLayer::Kernel => ("kernels and copies of stream", "begin before the one before ended"),
     };
-    let thread = if what == What::Step { "" } else { &rank.trace.tracks[track.index()].thread };
+    let thread = if what == EventLayer::Step { "" } else { &rank.trace.tracks[track.index()].thread };
     let of = format!("{of} {thread}");
     let first = brief(rank.trace.name(row.first?));
-    let [odd, all] = [row.odd, row.all].map(grouped);
+    let [odd, all] = [row.odd, row.all].map(grouped_digits);
     let of = of.trim_end();
     Some(format!(
         "rank {}: {odd} of {all} {of} {do_what}, {first} first: its times are doubtful, and what rests on them",
@@ -136,24 +136,27 @@ fn sentence(rank: &Rank, what: What, track: TrackId, row: &Row) -> Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ranks::steps::Marks;
-    use perf4sight_traces::{Builder, Span};
+    use crate::ranks::steps::StepMarks;
+    use perf4sight_traces::{NewEvent, TraceBuilder};
 
     /// Rows of a thread or stream: name, begin, end in microseconds.
-    fn doubts(category: Category, rows: &[(&str, i64, i64)]) -> Vec<String> {
-        let mut builder = Builder::new("rank7.json".as_ref());
+    fn doubts(category: EventCategory, rows: &[(&str, i64, i64)]) -> Vec<String> {
+        let mut builder = TraceBuilder::new("rank7.json".as_ref());
         for (name, begin, end) in rows {
             let time = (begin * 1_000, end * 1_000);
-            builder.add(Span { name, category, track: ["1", "2"], time, collective: None });
+            builder.add(NewEvent { name, category, track: ["1", "2"], time, collective: None });
         }
-        of(&Rank::of(perf4sight_traces::Ranked { rank: 7, trace: builder.finish() }, Marks::Profiler))
+        find_doubts(&JobRank::from_trace(
+            perf4sight_traces::RankTrace { rank: 7, trace: builder.finish() },
+            StepMarks::Profiler,
+        ))
     }
 
     #[test]
     fn operators_within_each_other_are_usual_and_those_that_overlap_in_part_are_not() {
         let usual = [("a", 0, 100), ("b", 10, 50), ("c", 20, 30), ("d", 50, 101), ("e", 200, 300)];
-        assert_eq!(doubts(Category::Operator, &usual), [""; 0]);
-        let odd = doubts(Category::Operator, &[("a", 0, 100), ("b", 50, 150), ("c", 200, 300)]);
+        assert_eq!(doubts(EventCategory::Operator, &usual), [""; 0]);
+        let odd = doubts(EventCategory::Operator, &[("a", 0, 100), ("b", 50, 150), ("c", 200, 300)]);
         assert!(
             odd[0].contains("rank 7: 1 of 3 operators of thread 2 end after") && odd[0].contains("b first"),
             "{odd:?}"
@@ -162,14 +165,14 @@ mod tests {
 
     #[test]
     fn a_stream_does_one_thing_at_a_time() {
-        assert_eq!(doubts(Category::Kernel, &[("a", 0, 100), ("b", 99, 150), ("c", 150, 200)]), [""; 0]);
-        let odd = doubts(Category::Kernel, &[("a", 0, 1000), ("b", 100, 150), ("c", 150, 200)]);
+        assert_eq!(doubts(EventCategory::Kernel, &[("a", 0, 100), ("b", 99, 150), ("c", 150, 200)]), [""; 0]);
+        let odd = doubts(EventCategory::Kernel, &[("a", 0, 1000), ("b", 100, 150), ("c", 150, 200)]);
         assert!(odd[0].contains("2 of 3 kernels and copies of stream 2 begin before the one before ended"), "{odd:?}");
     }
 
     #[test]
     fn steps_follow_each_other() {
-        let odd = doubts(Category::Annotation, &[("ProfilerStep#1", 0, 900), ("ProfilerStep#2", 300, 600)]);
+        let odd = doubts(EventCategory::Annotation, &[("ProfilerStep#1", 0, 900), ("ProfilerStep#2", 300, 600)]);
         assert!(odd[0].contains("1 of 2 steps begin before the one before ended"), "{odd:?}");
     }
 }

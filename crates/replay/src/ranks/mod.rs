@@ -6,32 +6,32 @@ pub(crate) mod launches;
 mod steps;
 mod work;
 
-pub(crate) use cycle::Cycle;
-pub use launches::Launches;
-pub use steps::Step;
+pub(crate) use cycle::StepCycle;
+pub use launches::LaunchKnowledge;
+pub use steps::TrainingStep;
 pub(crate) use steps::unnumbered;
 
 use crate::inputs;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_traces::{Ranked, Trace, TrackId, rank_list};
+use perf4sight_traces::{RankTrace, Trace, TrackId, rank_list};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use steps::Marks;
+use steps::StepMarks;
 
 /// A training job as its ranks recorded it.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub struct TrainingJob {
     /// The ranks whose traces are given, in order.
-    pub ranks: Vec<Rank>,
+    pub ranks: Vec<JobRank>,
     /// The number of ranks of the job; none if no trace contains it.
     pub world_size: Option<u32>,
     /// The steps that all ranks have, in the order of the first rank.
     pub steps: Vec<JobStep>,
     /// The numbers of steps that all ranks have and that are left out, with the reason.
-    left_out: BTreeMap<LeftOut, usize>,
+    left_out: BTreeMap<ExcludedSteps, usize>,
     /// By how many steps those of some ranks are later than those of the same name on the others, by index of the rank.
     pub(crate) renumbered: BTreeMap<usize, i64>,
-    /// How many recorded steps each of [`Job::steps`] joins: those from one exchange of gradients to the next.
+    /// How many recorded steps each of [`TrainingJob::steps`] joins: those from one exchange of gradients to the next.
     pub cycle: usize,
     /// The ranks whose traces are of no use, and why, in sentences.
     unusable: Vec<String>,
@@ -39,19 +39,19 @@ pub struct Job {
 
 /// A rank of a job.
 #[derive(Debug, Clone)]
-pub struct Rank {
+pub struct JobRank {
     /// Its number.
     pub number: u32,
     /// Its trace.
     pub trace: Trace,
     /// Its steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TrainingStep>,
     /// The thread that marks the steps, else the one that began its process.
     pub main: Option<TrackId>,
     /// What its trace knows of the launches of kernels.
-    pub launches: Launches,
+    pub launches: LaunchKnowledge,
     /// What marks the steps of all ranks.
-    marks: Marks,
+    marks: StepMarks,
 }
 
 /// A step of all ranks.
@@ -59,13 +59,13 @@ pub struct Rank {
 pub struct JobStep {
     /// Its name.
     pub name: String,
-    /// Its index in [`Rank::steps`] of each rank, in the order of [`Job::ranks`].
+    /// Its index in [`JobRank::steps`] of each rank, in the order of [`TrainingJob::ranks`].
     pub of: Vec<usize>,
 }
 
 /// Why steps that all ranks have are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum LeftOut {
+pub(crate) enum ExcludedSteps {
     /// Exchanges in them are not in the traces of all ranks.
     Incomplete,
     /// A clock was set in them.
@@ -83,7 +83,7 @@ const WARM: usize = 3;
 
 /// Why nothing can be compared with the trace of a rank, if that is so: it has no events, or what was left of its events ends before
 /// the first step that others have.
-fn unusable(rank: &Rank, others_have_marks: bool) -> Option<String> {
+fn unusable(rank: &JobRank, others_have_marks: bool) -> Option<String> {
     let damage = &rank.trace.damage;
     let reasons = damage.of_trace().join("; ");
     match rank.steps.is_empty() {
@@ -94,19 +94,19 @@ fn unusable(rank: &Rank, others_have_marks: bool) -> Option<String> {
     }
 }
 
-impl Job {
+impl TrainingJob {
     /// Reads the traces of a job: files, or folders of them, one trace for each rank.
     ///
     /// # Errors
     /// A file that is no trace, two traces of one rank, traces of jobs with different numbers of ranks, ranks without a
     /// step in common.
     pub fn read(paths: &[PathBuf]) -> Result<Self> {
-        Job::of(inputs::read(paths)?.ranks)
+        TrainingJob::from_traces(inputs::read(paths)?.ranks)
     }
 
     /// The GPUs that ranks were recorded on: each different list of a rank, without repetitions.
     pub fn gpus(&self) -> Vec<Vec<String>> {
-        let of_rank = |rank: &Rank| rank.trace.header.devices.iter().cloned().collect::<BTreeSet<String>>();
+        let of_rank = |rank: &JobRank| rank.trace.header.devices.iter().cloned().collect::<BTreeSet<String>>();
         let lists: BTreeSet<BTreeSet<String>> = self.ranks.iter().map(of_rank).filter(|own| !own.is_empty()).collect();
         lists.into_iter().map(|own| own.into_iter().collect()).collect()
     }
@@ -115,19 +115,19 @@ impl Job {
     ///
     /// # Errors
     /// Traces of jobs with different numbers of ranks, ranks without a step in common.
-    pub fn of(mut traces: Vec<Ranked>) -> Result<Self> {
+    pub fn from_traces(mut traces: Vec<RankTrace>) -> Result<Self> {
         if traces.is_empty() {
             return Err(Error::input("there is no trace with times, as in these dumps of flight recorders")
                 .help("perf4sight replay says what they show of ranks that wait for each other"));
         }
         traces.iter_mut().for_each(leave_out_size);
         let world_size = world_size(&traces)?;
-        let marks = Marks::of(traces.iter().map(|ranked| &ranked.trace));
-        let all: Vec<Rank> = traces.into_iter().map(|ranked| Rank::of(ranked, marks)).collect();
+        let marks = StepMarks::choose(traces.iter().map(|ranked| &ranked.trace));
+        let all: Vec<JobRank> = traces.into_iter().map(|ranked| JobRank::from_trace(ranked, marks)).collect();
         let have_marks = all.iter().any(|rank| steps::are_marked(&rank.steps));
-        let (ranks, useless): (Vec<Rank>, Vec<Rank>) =
+        let (ranks, useless): (Vec<JobRank>, Vec<JobRank>) =
             all.into_iter().partition(|rank| unusable(rank, have_marks).is_none());
-        let why = |rank: &Rank| unusable(rank, have_marks).unwrap_or_default();
+        let why = |rank: &JobRank| unusable(rank, have_marks).unwrap_or_default();
         if let (true, Some(first)) = (ranks.is_empty(), useless.first()) {
             let error = Error::input(why(first)).file(&first.trace.file);
             return Err(error.help("leave it out, or record it again"));
@@ -141,14 +141,14 @@ impl Job {
         let is_known = last.is_some() || has_gaps(&ranks);
         let world_size =
             world_size.or_else(|| last.max(ranks.iter().map(|rank| rank.number + 1).max()).filter(|_| is_known));
-        let sentence = |rank: &Rank| {
+        let sentence = |rank: &JobRank| {
             let (number, file) = (rank.number, rank.trace.file.display());
             match world_size.is_some_and(|size| number >= size) {
                 true => format!("skipped: {file} {}", why(rank)),
                 false => format!("rank {number} counts as missing: {file} {}", why(rank)),
             }
         };
-        Ok(Job {
+        Ok(TrainingJob {
             unusable: useless.iter().map(sentence).collect(),
             ranks,
             world_size,
@@ -160,7 +160,7 @@ impl Job {
     }
 
     /// The error of a job of which one rank alone is there: what it waits for others counts as transfer.
-    pub fn alone(&self) -> Option<Error> {
+    pub fn single_rank_error(&self) -> Option<Error> {
         let [alone] = self.ranks.as_slice() else { return None };
         let size = self.world_size.filter(|size| *size > 1)?;
         let reasons: String = self.unusable.iter().map(|reason| format!("; {reason}")).collect();
@@ -174,8 +174,8 @@ impl Job {
         (self.world_size == Some(2) && number < 2).then(|| 1 - number)
     }
 
-    /// Leaves steps out, by their index in [`Job::steps`], if others remain.
-    pub(crate) fn leave_out(&mut self, steps: &BTreeSet<usize>, why: LeftOut) {
+    /// Leaves steps out, by their index in [`TrainingJob::steps`], if others remain.
+    pub(crate) fn leave_out(&mut self, steps: &BTreeSet<usize>, why: ExcludedSteps) {
         if steps.is_empty() || steps.len() >= self.steps.len() {
             return;
         }
@@ -184,7 +184,7 @@ impl Job {
         *self.left_out.entry(why).or_default() += steps.len();
     }
 
-    /// The steps in which kernels were launched that are not in the traces, by their index in [`Job::steps`].
+    /// The steps in which kernels were launched that are not in the traces, by their index in [`TrainingJob::steps`].
     pub(crate) fn steps_with_lost_kernels(&self) -> BTreeSet<usize> {
         let loses = |step: &JobStep| {
             self.ranks.iter().zip(&step.of).any(|(rank, index)| {
@@ -195,7 +195,7 @@ impl Job {
         (0..self.steps.len()).filter(|step| loses(&self.steps[*step])).collect()
     }
 
-    /// The first steps that are far longer than all others, by their index in [`Job::steps`]: a third of all at most, and two at least, for one alone is in no median.
+    /// The first steps that are far longer than all others, by their index in [`TrainingJob::steps`]: a third of all at most, and two at least, for one alone is in no median.
     pub(crate) fn warm_up(&self) -> BTreeSet<usize> {
         let length = |step: &JobStep| {
             let windows = self.ranks.iter().zip(&step.of).map(|(rank, index)| rank.steps[*index].window);
@@ -244,13 +244,13 @@ impl Job {
 
     /// Warnings about what is missing: ranks, steps, parts of files.
     pub fn warnings(&self) -> Vec<String> {
-        let damage = |rank: &Rank| {
+        let damage = |rank: &JobRank| {
             let number = rank.number;
             rank.trace.damage.of_trace().into_iter().map(move |warning| format!("rank {number}: {warning}"))
         };
         let of_others = self.ranks.iter().flat_map(|rank| rank.trace.damage.of_other_files.iter().cloned());
         let damage = self.ranks.iter().flat_map(damage);
-        let doubts = self.ranks.iter().flat_map(doubts::of);
+        let doubts = self.ranks.iter().flat_map(doubts::find_doubts);
         let launches = self.ranks.iter().flat_map(|rank| rank.launches.warnings(rank.number, &rank.trace));
         let shifted = self.renumbered.iter().map(|(rank, by)| {
             let more = if *by < 0 { "more" } else { "less" };
@@ -286,7 +286,7 @@ impl Job {
 
     /// Nanoseconds of each step as its longest rank marked it, at least one.
     pub fn lengths(&self) -> Vec<f64> {
-        let of_rank = |(rank, step): (&Rank, &usize)| rank.steps[*step].window.1 - rank.steps[*step].window.0;
+        let of_rank = |(rank, step): (&JobRank, &usize)| rank.steps[*step].window.1 - rank.steps[*step].window.0;
         let longest = |step: &JobStep| self.ranks.iter().zip(&step.of).map(of_rank).max().unwrap_or(0);
         self.steps.iter().map(|step| longest(step).max(1) as f64).collect()
     }
@@ -307,7 +307,7 @@ impl Job {
     fn missing_steps(&self) -> Option<String> {
         let most = self.ranks.iter().map(|rank| rank.steps.len()).max()?;
         let common = self.all_common();
-        let more = |rank: &&Rank| rank.steps.len() > common;
+        let more = |rank: &&JobRank| rank.steps.len() > common;
         let others: BTreeSet<u32> = self.ranks.iter().filter(more).map(|rank| rank.number).collect();
         // Where all recorded more, they recorded others.
         let more = match others.len() == self.ranks.len() {
@@ -320,7 +320,7 @@ impl Job {
     /// Ranks that have fewer steps than others, and exchange more after their last one than in it.
     fn ran_out(&self) -> Option<String> {
         let most = self.ranks.iter().map(|rank| rank.steps.len()).max()?;
-        let goes_on = |rank: &&Rank| {
+        let goes_on = |rank: &&JobRank| {
             let Some((begin, end)) = rank.steps.last().map(|step| step.window) else { return false };
             let exchanges = |from: i64, to: i64| {
                 let began = rank.trace.events.iter().filter(|event| (from..to).contains(&event.start));
@@ -350,10 +350,10 @@ impl Job {
         self.left_out.iter().map(move |(why, count)| {
             let are = if *count == 1 { "is" } else { "are" };
             let why = match why {
-                LeftOut::Incomplete => "exchanges in them are not in the traces of all ranks",
-                LeftOut::ClockSet => "a clock was set in them",
-                LeftOut::LostKernels => "kernels that were launched in them are not in the traces",
-                LeftOut::WarmUp => {
+                ExcludedSteps::Incomplete => "exchanges in them are not in the traces of all ranks",
+                ExcludedSteps::ClockSet => "a clock was set in them",
+                ExcludedSteps::LostKernels => "kernels that were launched in them are not in the traces",
+                ExcludedSteps::WarmUp => {
                     "they are the first, and more than twice as long as any other, as while a job warms up"
                 }
             };
@@ -362,15 +362,15 @@ impl Job {
     }
 }
 
-impl Rank {
+impl JobRank {
     /// Whether times in its trace cannot be true.
     pub(crate) fn is_doubtful(&self) -> bool {
-        !doubts::of(self).is_empty()
+        !doubts::find_doubts(self).is_empty()
     }
 
-    fn of(ranked: Ranked, marks: Marks) -> Self {
+    fn from_trace(ranked: RankTrace, marks: StepMarks) -> Self {
         let mut trace = ranked.trace;
-        let launches = Launches::of(&mut trace);
+        let launches = LaunchKnowledge::read(&mut trace);
         let (mut steps, marking) = marks.read(&trace);
         work::set(&mut steps, &trace);
         let began = || {
@@ -379,7 +379,7 @@ impl Rank {
                 track.process == track.thread
             })
         };
-        Rank { number: ranked.rank, steps, main: marking.or_else(began), trace, launches, marks }
+        JobRank { number: ranked.rank, steps, main: marking.or_else(began), trace, launches, marks }
     }
 
     /// Whether a range with such a name is a step, and nothing else.
@@ -392,7 +392,7 @@ impl Rank {
 const MOST_RANKS: u32 = 1_000_000;
 
 /// Leaves out a number of ranks that no job has.
-fn leave_out_size(ranked: &mut Ranked) {
+fn leave_out_size(ranked: &mut RankTrace) {
     if let Some(size) = ranked.trace.header.world_size.take_if(|size| *size > MOST_RANKS) {
         let sentence = format!("the trace is of a job of {size} ranks, which no job has: their number is not known");
         ranked.trace.damage.others.push(sentence);
@@ -400,8 +400,8 @@ fn leave_out_size(ranked: &mut Ranked) {
 }
 
 /// The number of ranks in the traces.
-fn world_size(traces: &[Ranked]) -> Result<Option<u32>> {
-    let mut sizes: BTreeMap<u32, &Ranked> = BTreeMap::new();
+fn world_size(traces: &[RankTrace]) -> Result<Option<u32>> {
+    let mut sizes: BTreeMap<u32, &RankTrace> = BTreeMap::new();
     for ranked in traces {
         sizes.extend(ranked.trace.header.world_size.map(|size| (size, ranked)));
     }
@@ -424,14 +424,14 @@ fn world_size(traces: &[Ranked]) -> Result<Option<u32>> {
 }
 
 /// Whether numbers between those of the ranks are of none: there are more ranks than traces. What traces are numbered from is not known.
-fn has_gaps(ranks: &[Rank]) -> bool {
+fn has_gaps(ranks: &[JobRank]) -> bool {
     let numbers = || ranks.iter().map(|rank| rank.number);
     let between = numbers().max().zip(numbers().min()).map_or(0, |(last, first)| last - first);
     between as usize >= ranks.len()
 }
 
 /// The steps that all ranks have: those of equal name, the first to the first if a name occurs several times.
-fn common(ranks: &[Rank]) -> Vec<JobStep> {
+fn common(ranks: &[JobRank]) -> Vec<JobStep> {
     let mut steps: Vec<((&str, usize), Vec<usize>)> = Vec::new();
     let mut places: BTreeMap<(&str, usize), usize> = BTreeMap::new();
     for (nth, rank) in ranks.iter().enumerate() {
@@ -452,8 +452,8 @@ fn common(ranks: &[Rank]) -> Vec<JobStep> {
     everywhere.map(|((name, _), of)| JobStep { name: name.to_owned(), of }).collect()
 }
 
-fn nothing_in_common(ranks: &[Rank]) -> Error {
-    let named = |rank: &Rank| {
+fn nothing_in_common(ranks: &[JobRank]) -> Error {
+    let named = |rank: &JobRank| {
         let file = rank.trace.file.file_name().unwrap_or_default().to_string_lossy();
         format!("rank {} ({file}) has {}", rank.number, steps::range(&rank.steps))
     };

@@ -1,12 +1,12 @@
 //! The steps of a rank: where each begins and ends.
 
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Event, Phase, Trace, TrackId};
+use perf4sight_traces::{EventCategory, EventPhase, Trace, TraceEvent, TrackId};
 use std::collections::BTreeMap;
 
 /// A step of a rank's training.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct TrainingStep {
     /// Its name: `ProfilerStep#3`, that of a range such as `iteration 3`, or a number among the steps of the optimizer. The same on all ranks.
     pub name: String,
     /// Its beginning and end on the thread that marks it, in nanoseconds on the clock of its trace.
@@ -15,16 +15,16 @@ pub struct Step {
     pub work: Interval,
 }
 
-impl Step {
+impl TrainingStep {
     /// A step whose work is done within its window.
     pub(super) fn new(name: String, window: Interval) -> Self {
-        Step { name, window, work: window }
+        TrainingStep { name, window, work: window }
     }
 }
 
 /// What marks the steps of traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Marks {
+pub(super) enum StepMarks {
     /// PyTorch's profiler, by `prof.step()`.
     Profiler,
     /// The optimizer: steps are between the ends of its steps.
@@ -36,49 +36,49 @@ pub(super) enum Marks {
 }
 
 /// Marks by what tells most of a step.
-const MARKS: [Marks; 3] = [Marks::Profiler, Marks::Optimizer, Marks::Ranges];
+const MARKS: [StepMarks; 3] = [StepMarks::Profiler, StepMarks::Optimizer, StepMarks::Ranges];
 /// What marks steps, by prefix of its name.
 pub(super) const PROFILER: &str = "ProfilerStep#";
 const OPTIMIZER: &str = "Optimizer.step#";
 /// Nanoseconds by which marks may overlap: times are rounded to microseconds in some traces.
 const ROUNDING: i64 = 1_000;
 
-impl Marks {
+impl StepMarks {
     /// The best that all traces have of those that have any.
-    pub(super) fn of<'a>(traces: impl Iterator<Item = &'a Trace>) -> Self {
-        let has = |marks: &Marks, trace: &Trace| !marks.steps(trace).0.is_empty();
+    pub(super) fn choose<'a>(traces: impl Iterator<Item = &'a Trace>) -> Self {
+        let has = |marks: &StepMarks, trace: &Trace| !marks.steps(trace).0.is_empty();
         let marked: Vec<&Trace> = traces.filter(|trace| MARKS.iter().any(|marks| has(marks, trace))).collect();
         let of_all = MARKS.into_iter().find(|marks| marked.iter().all(|trace| has(marks, trace)));
         let of_some = || MARKS.into_iter().find(|marks| marked.iter().any(|trace| has(marks, trace)));
-        of_all.filter(|_| !marked.is_empty()).or_else(of_some).unwrap_or(Marks::None)
+        of_all.filter(|_| !marked.is_empty()).or_else(of_some).unwrap_or(StepMarks::None)
     }
 
     /// The steps of a trace, which are one without such marks, and the thread that marks them.
-    pub(super) fn read(self, trace: &Trace) -> (Vec<Step>, Option<TrackId>) {
+    pub(super) fn read(self, trace: &Trace) -> (Vec<TrainingStep>, Option<TrackId>) {
         let (steps, track) = self.steps(trace);
-        if steps.is_empty() { (whole(trace).into_iter().collect(), None) } else { (steps, track) }
+        if steps.is_empty() { (whole_trace(trace).into_iter().collect(), None) } else { (steps, track) }
     }
 
     /// Whether a range with such a name is a step, and nothing else.
     pub(super) fn are(self, name: &str) -> bool {
-        name.starts_with(PROFILER) || self == Marks::Ranges && script(name).is_some()
+        name.starts_with(PROFILER) || self == StepMarks::Ranges && script(name).is_some()
     }
 
-    fn steps(self, trace: &Trace) -> (Vec<Step>, Option<TrackId>) {
-        let by_name = |prefix: &'static str| marks(trace, |name| name.starts_with(prefix).then_some(prefix));
+    fn steps(self, trace: &Trace) -> (Vec<TrainingStep>, Option<TrackId>) {
+        let by_name = |prefix: &'static str| marking_ranges(trace, |name| name.starts_with(prefix).then_some(prefix));
         let (track, marks) = match self {
-            Marks::Profiler => by_name(PROFILER),
-            Marks::Optimizer => by_name(OPTIMIZER).map(|(track, marks)| (track, first_of(marks))),
-            Marks::Ranges => marks(trace, script).filter(|(_, marks)| are_steps(trace, marks)),
-            Marks::None => None,
+            StepMarks::Profiler => by_name(PROFILER),
+            StepMarks::Optimizer => by_name(OPTIMIZER).map(|(track, marks)| (track, first_of(marks))),
+            StepMarks::Ranges => marking_ranges(trace, script).filter(|(_, marks)| are_steps(trace, marks)),
+            StepMarks::None => None,
         }
         .unzip();
         let marks = marks.unwrap_or_default();
         let steps = match self {
-            Marks::Profiler => ranges(trace, &marks),
-            Marks::Ranges => from_each_to_the_next(trace, &marks),
-            Marks::Optimizer => between(&marks),
-            Marks::None => Vec::new(),
+            StepMarks::Profiler => ranges(trace, &marks),
+            StepMarks::Ranges => from_each_to_the_next(trace, &marks),
+            StepMarks::Optimizer => steps_between(&marks),
+            StepMarks::None => Vec::new(),
         };
         (steps, track)
     }
@@ -104,7 +104,7 @@ pub(crate) fn unnumbered(name: &str) -> &str {
     script(name).map(str::trim_end).filter(|prefix| !prefix.is_empty()).unwrap_or(name)
 }
 
-fn are_steps(trace: &Trace, marks: &[&Event]) -> bool {
+fn are_steps(trace: &Trace, marks: &[&TraceEvent]) -> bool {
     let Some((last, rest)) = marks.split_last() else { return false };
     let covered: i64 = rest.iter().map(|mark| mark.duration).sum();
     let names: Vec<&str> = marks.iter().map(|mark| trace.name(mark)).collect();
@@ -122,10 +122,11 @@ fn do_numbers_grow(names: &[&str]) -> bool {
 }
 
 /// The ranges of one kind that do not begin within each other, on the thread that has most of them.
-fn marks(trace: &Trace, kind: impl Fn(&str) -> Option<&str>) -> Option<(TrackId, Vec<&Event>)> {
-    let mut all: BTreeMap<(TrackId, &str), Vec<&Event>> = BTreeMap::new();
-    let is_mark =
-        |event: &&Event| event.category == Category::Annotation && event.phase == Phase::Complete && event.duration > 0;
+fn marking_ranges(trace: &Trace, kind: impl Fn(&str) -> Option<&str>) -> Option<(TrackId, Vec<&TraceEvent>)> {
+    let mut all: BTreeMap<(TrackId, &str), Vec<&TraceEvent>> = BTreeMap::new();
+    let is_mark = |event: &&TraceEvent| {
+        event.category == EventCategory::Annotation && event.phase == EventPhase::Complete && event.duration > 0
+    };
     for event in trace.events.iter().filter(is_mark) {
         let Some(kind) = kind(trace.name(event)) else { continue };
         let marks = all.entry((event.track, kind)).or_default();
@@ -137,54 +138,54 @@ fn marks(trace: &Trace, kind: impl Fn(&str) -> Option<&str>) -> Option<(TrackId,
 }
 
 /// The steps that ranges are, each from the end of the one before if they overlap.
-fn ranges(trace: &Trace, marks: &[&Event]) -> Vec<Step> {
+fn ranges(trace: &Trace, marks: &[&TraceEvent]) -> Vec<TrainingStep> {
     let mut at = i64::MIN;
-    let step = |event: &&Event| {
+    let step = |event: &&TraceEvent| {
         let window = (event.start.max(at), event.end());
         at = window.1;
-        Step::new(trace.name(event).to_owned(), window)
+        TrainingStep::new(trace.name(event).to_owned(), window)
     };
     marks.iter().map(step).collect()
 }
 
 /// The steps that begin with ranges of a script, which may load data or validate between one range and the next. The end of the last step is
 /// not recorded.
-fn from_each_to_the_next(trace: &Trace, marks: &[&Event]) -> Vec<Step> {
-    let step = |pair: &[&Event]| Step::new(trace.name(pair[0]).to_owned(), (pair[0].start, pair[1].start));
+fn from_each_to_the_next(trace: &Trace, marks: &[&TraceEvent]) -> Vec<TrainingStep> {
+    let step = |pair: &[&TraceEvent]| TrainingStep::new(trace.name(pair[0]).to_owned(), (pair[0].start, pair[1].start));
     marks.windows(2).map(step).collect()
 }
 
 /// The marks of the first of several optimizers.
-fn first_of(marks: Vec<&Event>) -> Vec<&Event> {
+fn first_of(marks: Vec<&TraceEvent>) -> Vec<&TraceEvent> {
     let name = marks.first().map(|first| first.name);
     marks.into_iter().filter(|mark| Some(mark.name) == name).collect()
 }
 
 /// The steps between the ends of marks.
-fn between(marks: &[&Event]) -> Vec<Step> {
+fn steps_between(marks: &[&TraceEvent]) -> Vec<TrainingStep> {
     let ends: Vec<i64> = marks.iter().map(|mark| mark.end()).collect();
-    let step = |(number, pair): (usize, &[i64])| Step::new(format!("step {number}"), (pair[0], pair[1]));
+    let step = |(number, pair): (usize, &[i64])| TrainingStep::new(format!("step {number}"), (pair[0], pair[1]));
     ends.windows(2).enumerate().map(step).collect()
 }
 
-fn whole(trace: &Trace) -> Option<Step> {
-    let timed = trace.events.iter().filter(|event| event.phase == Phase::Complete);
-    let timed = timed.filter(|event| event.category != Category::Other);
+fn whole_trace(trace: &Trace) -> Option<TrainingStep> {
+    let timed = trace.events.iter().filter(|event| event.phase == EventPhase::Complete);
+    let timed = timed.filter(|event| event.category != EventCategory::Other);
     let window =
         timed.map(|event| (event.start, event.end())).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))?;
-    Some(Step::new(WHOLE.to_owned(), window))
+    Some(TrainingStep::new(WHOLE.to_owned(), window))
 }
 
 /// The step of a trace without marks.
 const WHOLE: &str = "whole trace";
 
 /// Whether the trace marks its steps.
-pub(super) fn are_marked(steps: &[Step]) -> bool {
+pub(super) fn are_marked(steps: &[TrainingStep]) -> bool {
     steps.first().is_some_and(|step| step.name != WHOLE)
 }
 
 /// Steps in words, by their names.
-pub(super) fn range(steps: &[Step]) -> String {
+pub(super) fn range(steps: &[TrainingStep]) -> String {
     match steps {
         [] => "none".to_owned(),
         [alone] if alone.name == WHOLE => "no marked step".to_owned(),
@@ -196,20 +197,20 @@ pub(super) fn range(steps: &[Step]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_traces::{Builder, Span};
+    use perf4sight_traces::{NewEvent, TraceBuilder};
 
     /// A trace of ranges of the main thread: names, and when they begin and end, in nanoseconds.
     fn trace(ranges: &[(&str, [i64; 2])]) -> Trace {
-        let mut builder = Builder::new("rank0.json".as_ref());
+        let mut builder = TraceBuilder::new("rank0.json".as_ref());
         for (name, [start, end]) in ranges {
-            let (category, time) = (Category::Annotation, (*start, *end));
-            builder.add(Span { name, category, track: ["1", "1"], time, collective: None });
+            let (category, time) = (EventCategory::Annotation, (*start, *end));
+            builder.add(NewEvent { name, category, track: ["1", "1"], time, collective: None });
         }
         builder.finish()
     }
 
     fn windows(traces: &[Trace], place: usize) -> Vec<Interval> {
-        let (steps, _) = Marks::of(traces.iter()).read(&traces[place]);
+        let (steps, _) = StepMarks::choose(traces.iter()).read(&traces[place]);
         steps.iter().map(|step| step.window).collect()
     }
 

@@ -1,14 +1,14 @@
 //! When the work of steps is done: where threads run ahead of their GPU, later than they launch it.
 
 use super::launches;
-use super::steps::Step;
+use super::steps::TrainingStep;
 use perf4sight_traces::Trace;
 use perf4sight_traces::intervals::Interval;
 
 /// Sets the work of steps, where the GPU is done with most of them later than the thread might be with the next.
-pub(super) fn set(steps: &mut [Step], trace: &Trace) {
-    let Some(works) = works(steps, trace) else { return };
-    let is_behind = |step: &Step, work: &Interval| work.1 - step.window.1 > step.window.1 - step.window.0;
+pub(super) fn set(steps: &mut [TrainingStep], trace: &Trace) {
+    let Some(works) = work_intervals(steps, trace) else { return };
+    let is_behind = |step: &TrainingStep, work: &Interval| work.1 - step.window.1 > step.window.1 - step.window.0;
     let behind = steps.iter().zip(&works).filter(|(step, work)| is_behind(step, work)).count();
     if 2 * behind > steps.len() {
         steps.iter_mut().zip(works).for_each(|(step, work)| step.work = work);
@@ -16,8 +16,8 @@ pub(super) fn set(steps: &mut [Step], trace: &Trace) {
 }
 
 /// From the end of what a step launched to that of what the next one did, the first from its begin; none if a step launched nothing.
-fn works(steps: &[Step], trace: &Trace) -> Option<Vec<Interval>> {
-    let launched = launches::launched(trace);
+fn work_intervals(steps: &[TrainingStep], trace: &Trace) -> Option<Vec<Interval>> {
+    let launched = launches::launch_time(trace);
     let mut ends: Vec<Option<i64>> = vec![None; steps.len()];
     let mut begin = None;
     for event in trace.events.iter().filter(|event| event.category.on_device()) {

@@ -1,22 +1,22 @@
 //! The discrete-event simulation.
 
-use super::Schedule;
-use super::schedule::Row;
-use crate::graph::{Graph, NodeId, predecessors};
+use super::NodeSchedule;
+use super::schedule::ScheduleRow;
+use crate::graph::{NodeId, TaskGraph, predecessors};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// The row of a node, its place in the order, how many nodes it waited for at first; and for a time it is in a queue.
-pub(super) const BYTES_OF_NODE: u64 = size_of::<Row>() as u64 + 4 + 4 + size_of::<Ready>() as u64;
-pub(super) const BYTES_OF_RESOURCE: u64 = size_of::<Queue>() as u64;
+pub(super) const BYTES_OF_NODE: u64 = size_of::<ScheduleRow>() as u64 + 4 + 4 + size_of::<ReadyNode>() as u64;
+pub(super) const BYTES_OF_RESOURCE: u64 = size_of::<ResourceQueue>() as u64;
 
 /// A node that is ready: its priority, when it became ready, its index. The lowest runs first.
-type Ready = Reverse<(u8, u64, u32)>;
+type ReadyNode = Reverse<(u8, u64, u32)>;
 
 /// What a resource does and what waits for it.
 #[derive(Debug, Default)]
-struct Queue {
-    ready: BinaryHeap<Ready>,
+struct ResourceQueue {
+    ready: BinaryHeap<ReadyNode>,
     busy: bool,
     /// Whether it is in the list of resources to look at.
     listed: bool,
@@ -24,12 +24,12 @@ struct Queue {
     last: u32,
 }
 
-struct Simulation<'a, D> {
-    graph: &'a Graph,
+struct EventLoop<'a, D> {
+    graph: &'a TaskGraph,
     /// The duration of a node that starts.
     duration: D,
-    schedule: Schedule,
-    queues: Vec<Queue>,
+    schedule: NodeSchedule,
+    queues: Vec<ResourceQueue>,
     /// Ends of the nodes that run: time and node.
     running: BinaryHeap<Reverse<(u64, u32)>>,
     /// Resources that became free or got a node at this moment.
@@ -38,13 +38,13 @@ struct Simulation<'a, D> {
 
 /// Replays a graph. Of the nodes that are ready when a resource becomes free, the one with the lowest priority starts,
 /// of equals the one that was ready first, of these the one that was added first.
-pub fn simulate(graph: &Graph) -> Schedule {
+pub fn simulate(graph: &TaskGraph) -> NodeSchedule {
     simulate_with(graph, |node, _| graph.node(node).duration)
 }
 
 /// The same with durations that may depend on when a node and those before it start.
-pub(crate) fn simulate_with(graph: &Graph, duration: impl FnMut(NodeId, &Schedule) -> u64) -> Schedule {
-    let mut simulation = Simulation::new(graph, duration);
+pub(crate) fn simulate_with(graph: &TaskGraph, duration: impl FnMut(NodeId, &NodeSchedule) -> u64) -> NodeSchedule {
+    let mut simulation = EventLoop::new(graph, duration);
     for node in 0..graph.nodes().len() as u32 {
         if simulation.schedule.rows[node as usize].waiting_for == 0 {
             simulation.is_ready(node, 0);
@@ -72,18 +72,18 @@ impl PopAt for BinaryHeap<Reverse<(u64, u32)>> {
     }
 }
 
-impl<'a, D: FnMut(NodeId, &Schedule) -> u64> Simulation<'a, D> {
-    fn new(graph: &'a Graph, duration: D) -> Self {
+impl<'a, D: FnMut(NodeId, &NodeSchedule) -> u64> EventLoop<'a, D> {
+    fn new(graph: &'a TaskGraph, duration: D) -> Self {
         let nodes = graph.nodes().len();
-        let row = |waiting_for| Row { start: 0, cause: Schedule::NONE, waiting_for };
-        Simulation {
+        let row = |waiting_for| ScheduleRow { start: 0, cause: NodeSchedule::NONE, waiting_for };
+        EventLoop {
             graph,
             duration,
-            schedule: Schedule {
+            schedule: NodeSchedule {
                 rows: predecessors(graph).into_iter().map(row).collect(),
                 order: Vec::with_capacity(nodes),
             },
-            queues: graph.resources().iter().map(|_| Queue::default()).collect(),
+            queues: graph.resources().iter().map(|_| ResourceQueue::default()).collect(),
             running: BinaryHeap::with_capacity(graph.resources().len()),
             changed: Vec::with_capacity(graph.resources().len()),
         }

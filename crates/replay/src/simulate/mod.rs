@@ -6,11 +6,11 @@ mod schedule;
 mod sensitivity;
 mod slack;
 
-pub use critical_path::{Share, critical_path, shares};
+pub use critical_path::{CriticalShare, critical_path, shares};
 pub use event_loop::simulate;
 pub(crate) use event_loop::simulate_with;
-pub use schedule::Schedule;
-pub use sensitivity::{Sensitivity, of_names, sensitivity};
+pub use schedule::NodeSchedule;
+pub use sensitivity::{NodeSensitivity, of_names, sensitivity};
 pub use slack::slack;
 
 /// The memory in bytes that simulating so many nodes takes in addition to the graph; a resource takes more if many nodes
@@ -22,15 +22,15 @@ pub fn bytes_of(nodes: u64, resources: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Builder, EdgeKind, Kind, Node, Resource, ResourceKind};
+    use crate::graph::{EdgeKind, GraphBuilder, Resource, ResourceKind, TaskNode, WorkKind};
 
     /// The sum of two times that are near the greatest one is the greatest.
     #[test]
     fn times_end_at_the_greatest() {
-        let mut builder = Builder::default();
+        let mut builder = GraphBuilder::default();
         let resource = builder.resource(Resource { rank: Some(0), kind: ResourceKind::Thread, name: String::new() });
         let call = builder.call("a", None);
-        let node = Node { duration: u64::MAX - 5, call, resource, kind: Kind::Operation, priority: 0 };
+        let node = TaskNode { duration: u64::MAX - 5, call, resource, kind: WorkKind::Operation, priority: 0 };
         let [first, second] = [builder.node(node), builder.node(node)];
         builder.edge(first, second, EdgeKind::Order);
         let graph = builder.finish().unwrap();

@@ -1,11 +1,11 @@
 //! By how much each operation could take longer without the step taking longer.
 
-use super::Schedule;
-use crate::graph::Graph;
+use super::NodeSchedule;
+use crate::graph::TaskGraph;
 
 /// For each node the nanoseconds by which it could end later without the step ending later, if every resource keeps the
 /// order in which it did its work.
-pub fn slack(graph: &Graph, schedule: &Schedule) -> Vec<u64> {
+pub fn slack(graph: &TaskGraph, schedule: &NodeSchedule) -> Vec<u64> {
     let makespan = schedule.makespan(graph);
     let mut latest_start = vec![0; graph.nodes().len()];
     let mut next_on_resource = vec![makespan; graph.resources().len()];

@@ -1,10 +1,10 @@
 //! The graph of a step of data-parallel training on a cluster, and how long the step truly takes.
 
-use crate::collectives::Operation;
-use crate::communication::{Algorithm, Communication, Cost, Estimate, SlowDown};
+use crate::collectives::CollectiveOperation;
+use crate::communication::{CollectiveAlgorithm, CommunicationCosts, CostEstimate, GroupCost, OverlapSlowDown};
 use crate::graph::{
-    Builder, CallId, EdgeKind, Gradient, Group, Kind, Node, NodeId, RankNodes, Resource, ResourceId, ResourceKind,
-    StepGraph, Transfer, TransferPart,
+    CallId, EdgeKind, GradientNode, GraphBuilder, NodeId, ProcessGroup, RankNodes, Resource, ResourceId, ResourceKind,
+    StepGraph, TaskNode, TransferNode, TransferPart, WorkKind,
 };
 use perf4sight_base::error::Result;
 use rand::{Rng, SeedableRng};
@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// A cluster that trains a model of equal layers with `DistributedDataParallel`, one all-reduce for every few layers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cluster {
+pub struct SyntheticCluster {
     /// Ranks in one ring.
     pub ranks: u32,
     /// Layers of the model.
@@ -35,18 +35,18 @@ pub struct Cluster {
 
 /// A made-up step.
 #[derive(Debug, Clone)]
-pub struct Made {
+pub struct SyntheticStep {
     /// The step.
     pub job: StepGraph,
     /// What its communication costs.
-    pub communication: Communication,
+    pub communication: CommunicationCosts,
     /// Nanoseconds that the step takes, by formula.
     pub truth: u64,
 }
 
-impl Default for Cluster {
+impl Default for SyntheticCluster {
     fn default() -> Self {
-        Cluster {
+        SyntheticCluster {
             ranks: 8,
             layers: 48,
             layers_per_bucket: 4,
@@ -67,35 +67,40 @@ const OPERATIONS: [&str; 3] = ["norm", "product", "activation"];
 ///
 /// # Errors
 /// None: a made-up graph has no cycle.
-pub fn cluster(shape: &Cluster, seed: u64) -> Result<Made> {
+pub fn cluster(shape: &SyntheticCluster, seed: u64) -> Result<SyntheticStep> {
     let communication = communication(shape);
-    let mut making = Making::new(shape, seed);
-    let work: Vec<Work> = (0..shape.ranks).map(|rank| making.rank(rank)).collect();
+    let mut making = ClusterBuilder::new(shape, seed);
+    let work: Vec<RankWork> = (0..shape.ranks).map(|rank| making.rank(rank)).collect();
     let transfers = making.transfers(&work, &communication);
-    let group = Group { name: "default_pg".to_owned(), size: shape.ranks, link: making.link };
+    let group = ProcessGroup { name: "default_pg".to_owned(), size: shape.ranks, link: making.link };
     let graph = making.builder.finish()?;
-    let truth = truth(shape, &work, &transfers);
+    let truth = step_by_formula(shape, &work, &transfers);
     let ranks = work.into_iter().map(|work| work.nodes).collect();
-    Ok(Made { job: StepGraph { graph, ranks, groups: vec![group], transfers }, communication, truth })
+    Ok(SyntheticStep { job: StepGraph { graph, ranks, groups: vec![group], transfers }, communication, truth })
 }
 
-fn communication(shape: &Cluster) -> Communication {
-    let exact = |value| Estimate { value, low: value, high: value };
+fn communication(shape: &SyntheticCluster) -> CommunicationCosts {
+    let exact = |value| CostEstimate { value, low: value, high: value };
     let (latency, per_byte) = (exact(shape.latency), exact(shape.per_byte));
-    let cost = Cost { latency, latency_known: true, per_byte, per_byte_within_node: None };
-    let slow_down = SlowDown { factor: 1.0, operations: 0 };
-    Communication { algorithm: Algorithm::Ring, groups: vec![Some(cost)], alternatives: Vec::new(), slow_down }
+    let cost = GroupCost { latency, latency_known: true, per_byte, per_byte_within_node: None };
+    let slow_down = OverlapSlowDown { factor: 1.0, operations: 0 };
+    CommunicationCosts {
+        algorithm: CollectiveAlgorithm::Ring,
+        groups: vec![Some(cost)],
+        alternatives: Vec::new(),
+        slow_down,
+    }
 }
 
-struct Making<'a> {
-    shape: &'a Cluster,
+struct ClusterBuilder<'a> {
+    shape: &'a SyntheticCluster,
     random: Xoshiro256PlusPlus,
-    builder: Builder,
+    builder: GraphBuilder,
     link: ResourceId,
 }
 
 /// A rank's nodes, and when it does what by formula.
-struct Work {
+struct RankWork {
     nodes: RankNodes,
     /// The last node of each bucket, and when it ends.
     buckets: Vec<(NodeId, u64)>,
@@ -106,27 +111,27 @@ struct Work {
 }
 
 /// The thread of a rank: its last node, and when that ends by formula.
-struct Thread {
+struct RankThread {
     resource: ResourceId,
     last: NodeId,
     now: u64,
 }
 
-impl<'a> Making<'a> {
-    fn new(shape: &'a Cluster, seed: u64) -> Self {
-        let mut builder = Builder::default();
+impl<'a> ClusterBuilder<'a> {
+    fn new(shape: &'a SyntheticCluster, seed: u64) -> Self {
+        let mut builder = GraphBuilder::default();
         let link = builder.resource(Resource { rank: None, kind: ResourceKind::Link, name: "default_pg".to_owned() });
-        Making { shape, random: Xoshiro256PlusPlus::seed_from_u64(seed), builder, link }
+        ClusterBuilder { shape, random: Xoshiro256PlusPlus::seed_from_u64(seed), builder, link }
     }
 
     /// A time with jitter: uniform, whose standard deviation is a 3.46th of its width.
-    fn jittered(&mut self, time: u64) -> u64 {
+    fn with_jitter(&mut self, time: u64) -> u64 {
         let half = 3f64.sqrt() * self.shape.jitter;
         (time as f64 * (1.0 + half * self.random.random_range(-1.0..=1.0))).round() as u64
     }
 
     /// Makes the forward and backward pass and the update of a rank.
-    fn rank(&mut self, rank: u32) -> Work {
+    fn rank(&mut self, rank: u32) -> RankWork {
         let (mut thread, start) = self.begin(rank);
         let passes = ["forward", "backward"].map(|name| self.builder.call(name, None));
         for _ in 0..self.shape.layers {
@@ -135,63 +140,71 @@ impl<'a> Making<'a> {
         let (mut buckets, mut gradients) = (Vec::new(), Vec::new());
         for layer in 1..=self.shape.layers {
             self.layer(&mut thread, passes[1], 2 * self.shape.layer_time);
-            gradients.push(Gradient { ready: thread.last, kernel: None, bytes: self.shape.layer_bytes, pass: 0 });
+            gradients.push(GradientNode { ready: thread.last, kernel: None, bytes: self.shape.layer_bytes, pass: 0 });
             if layer % self.shape.layers_per_bucket == 0 || layer == self.shape.layers {
                 buckets.push((thread.last, thread.now));
             }
         }
-        let (backward, update_time) = (thread.now, self.jittered(self.shape.layer_time));
+        let (backward, update_time) = (thread.now, self.with_jitter(self.shape.layer_time));
         let call = self.builder.call("update", None);
-        self.follow(&mut thread, call, Kind::Operation, update_time);
+        self.follow(&mut thread, call, WorkKind::Operation, update_time);
         let nodes = RankNodes { number: rank, stands_for: 1, start, gradients, silent_passes: 0, copies: Vec::new() };
-        Work { nodes, buckets, backward, update: thread.last, update_time }
+        RankWork { nodes, buckets, backward, update: thread.last, update_time }
     }
 
     /// The thread of a rank, after what it waits for before its forward pass.
-    fn begin(&mut self, rank: u32) -> (Thread, NodeId) {
+    fn begin(&mut self, rank: u32) -> (RankThread, NodeId) {
         let resource = Resource { rank: Some(rank), kind: ResourceKind::Thread, name: "1".to_owned() };
         let resource = self.builder.resource(resource);
         let [begin, gap] = ["begin", "(no event)"].map(|name| self.builder.call(name, None));
-        let start = Node { duration: 0, call: begin, resource, kind: Kind::Start, priority: 0 };
+        let start = TaskNode { duration: 0, call: begin, resource, kind: WorkKind::Start, priority: 0 };
         let start = self.builder.node(start);
         let late = self.shape.straggler.filter(|(slow, _)| *slow == rank).map_or(0, |(_, time)| time);
-        let mut thread = Thread { resource, last: start, now: 0 };
-        self.follow(&mut thread, gap, Kind::Gap, late);
+        let mut thread = RankThread { resource, last: start, now: 0 };
+        self.follow(&mut thread, gap, WorkKind::Gap, late);
         (thread, start)
     }
 
-    fn follow(&mut self, thread: &mut Thread, call: CallId, kind: Kind, duration: u64) {
-        let node = self.builder.node(Node { duration, call, resource: thread.resource, kind, priority: 0 });
+    fn follow(&mut self, thread: &mut RankThread, call: CallId, kind: WorkKind, duration: u64) {
+        let node = self.builder.node(TaskNode { duration, call, resource: thread.resource, kind, priority: 0 });
         self.builder.edge(thread.last, node, EdgeKind::Order);
         thread.last = node;
         thread.now += duration;
     }
 
-    fn layer(&mut self, thread: &mut Thread, pass: CallId, time: u64) {
+    fn layer(&mut self, thread: &mut RankThread, pass: CallId, time: u64) {
         for name in OPERATIONS {
             let call = self.builder.call(name, Some(pass));
-            let duration = self.jittered(time / OPERATIONS.len() as u64);
-            self.follow(thread, call, Kind::Operation, duration);
+            let duration = self.with_jitter(time / OPERATIONS.len() as u64);
+            self.follow(thread, call, WorkKind::Operation, duration);
         }
     }
 
-    fn transfers(&mut self, work: &[Work], communication: &Communication) -> Vec<Transfer> {
+    fn transfers(&mut self, work: &[RankWork], communication: &CommunicationCosts) -> Vec<TransferNode> {
         let call = self.builder.call("all-reduce", None);
         let mut transfers = Vec::new();
         for bucket in 0..work.first().map_or(0, |work| work.buckets.len()) {
             let first = bucket as u32 * self.shape.layers_per_bucket;
             let layers = self.shape.layers_per_bucket.min(self.shape.layers - first);
             let bytes = u64::from(layers) * self.shape.layer_bytes;
-            let time = communication.time(0, Operation::AllReduce, self.shape.ranks, bytes).unwrap_or(0.0);
-            let row = Node { duration: time as u64, call, resource: self.link, kind: Kind::Transfer, priority: 0 };
+            let time = communication.time(0, CollectiveOperation::AllReduce, self.shape.ranks, bytes).unwrap_or(0.0);
+            let row =
+                TaskNode { duration: time as u64, call, resource: self.link, kind: WorkKind::Transfer, priority: 0 };
             let node = self.builder.node(row);
-            let parts = work.iter().enumerate().map(|(rank, work)| self.part(node, rank, work, bucket)).collect();
-            transfers.push(Transfer { node, operation: Operation::AllReduce, group: 0, bytes: Some(bytes), parts });
+            let parts =
+                work.iter().enumerate().map(|(rank, work)| self.transfer_part(node, rank, work, bucket)).collect();
+            transfers.push(TransferNode {
+                node,
+                operation: CollectiveOperation::AllReduce,
+                group: 0,
+                bytes: Some(bytes),
+                parts,
+            });
         }
         transfers
     }
 
-    fn part(&mut self, transfer: NodeId, rank: usize, work: &Work, bucket: usize) -> TransferPart {
+    fn transfer_part(&mut self, transfer: NodeId, rank: usize, work: &RankWork, bucket: usize) -> TransferPart {
         let launch = work.buckets[bucket].0;
         self.builder.edge(launch, transfer, EdgeKind::Rendezvous);
         self.builder.edge(transfer, work.update, EdgeKind::Rendezvous);
@@ -201,7 +214,7 @@ impl<'a> Making<'a> {
 
 /// The step by formula: a bucket is reduced when it is ready on all ranks and the one before it is done; then the slowest
 /// rank updates.
-fn truth(cluster: &Cluster, work: &[Work], transfers: &[Transfer]) -> u64 {
+fn step_by_formula(cluster: &SyntheticCluster, work: &[RankWork], transfers: &[TransferNode]) -> u64 {
     let mut end = 0;
     for (bucket, transfer) in transfers.iter().enumerate() {
         let ready = work.iter().map(|work| work.buckets[bucket].1).max().unwrap_or(0);

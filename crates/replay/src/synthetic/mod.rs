@@ -3,5 +3,5 @@
 mod cluster;
 mod observed;
 
-pub use cluster::{Cluster, Made, cluster};
+pub use cluster::{SyntheticCluster, SyntheticStep, cluster};
 pub use observed::write_traces;

@@ -1,14 +1,14 @@
 //! Traces of a made-up cluster, as PyTorch's profiler would write them, each by the clock of its rank.
 
-use super::Made;
-use crate::graph::{Graph, Kind, NodeId};
-use crate::simulate::{Schedule, simulate};
+use super::SyntheticStep;
+use crate::graph::{NodeId, TaskGraph, WorkKind};
+use crate::simulate::{NodeSchedule, simulate};
 use perf4sight_base::error::{Error, Result};
 use std::fmt::Write;
 use std::path::Path;
 
 /// A recorded event of a made-up rank: times in nanoseconds.
-struct Observed<'a> {
+struct RecordedEvent<'a> {
     category: &'a str,
     name: String,
     thread: u32,
@@ -27,8 +27,8 @@ const BEGIN: i64 = 1_000_000_000_000;
 ///
 /// # Errors
 /// A folder that cannot be written to.
-pub fn write_traces(steps: &[Made], skew: &[i64], folder: &Path) -> Result<()> {
-    let schedules: Vec<Schedule> = steps.iter().map(|step| simulate(&step.job.graph)).collect();
+pub fn write_traces(steps: &[SyntheticStep], skew: &[i64], folder: &Path) -> Result<()> {
+    let schedules: Vec<NodeSchedule> = steps.iter().map(|step| simulate(&step.job.graph)).collect();
     let ranks = steps.first().map_or(0, |step| step.job.ranks.len());
     for rank in 0..ranks {
         let mut begin = BEGIN + skew.get(rank).copied().unwrap_or(0);
@@ -47,10 +47,16 @@ pub fn write_traces(steps: &[Made], skew: &[i64], folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn events<'a>(step: &'a Made, schedule: &Schedule, rank: usize, begin: i64, number: usize) -> Vec<Observed<'a>> {
+fn events<'a>(
+    step: &'a SyntheticStep,
+    schedule: &NodeSchedule,
+    rank: usize,
+    begin: i64,
+    number: usize,
+) -> Vec<RecordedEvent<'a>> {
     let graph = &step.job.graph;
     let is_own = |id: &NodeId| graph.resource_of(*id).rank == Some(step.job.ranks[rank].number);
-    let operation = |id: NodeId| Observed {
+    let operation = |id: NodeId| RecordedEvent {
         category: "cpu_op",
         name: full_name(graph, id),
         thread: 1,
@@ -60,7 +66,7 @@ fn events<'a>(step: &'a Made, schedule: &Schedule, rank: usize, begin: i64, numb
     };
     let own: Vec<NodeId> = graph.ids().filter(is_own).collect();
     let end = own.iter().map(|id| schedule.end(graph, *id)).max().unwrap_or(0);
-    let mark = Observed {
+    let mark = RecordedEvent {
         category: "user_annotation",
         name: "ProfilerStep#".to_owned(),
         thread: 1,
@@ -68,12 +74,12 @@ fn events<'a>(step: &'a Made, schedule: &Schedule, rank: usize, begin: i64, numb
         duration: end,
         arguments: number.to_string(),
     };
-    let operations = own.into_iter().filter(|id| graph.node(*id).kind == Kind::Operation).map(operation);
+    let operations = own.into_iter().filter(|id| graph.node(*id).kind == WorkKind::Operation).map(operation);
     let exchanges = step.job.transfers.iter().flat_map(|transfer| {
         let own = transfer.parts.iter().filter(move |part| part.rank == rank);
         own.map(move |part| {
             let ready = schedule.end(graph, part.launch);
-            Observed {
+            RecordedEvent {
                 category: "user_annotation",
                 name: "gloo:all_reduce".to_owned(),
                 thread: 2,
@@ -90,16 +96,16 @@ fn events<'a>(step: &'a Made, schedule: &Schedule, rank: usize, begin: i64, numb
 }
 
 /// The name of a node behind that of its pass: `forward::norm`.
-fn full_name(graph: &Graph, id: NodeId) -> String {
+fn full_name(graph: &TaskGraph, id: NodeId) -> String {
     let mut names: Vec<&str> = graph.calls().path(graph.node(id).call).collect();
     names.reverse();
     names.join("::")
 }
 
-impl Observed<'_> {
+impl RecordedEvent<'_> {
     fn write(&self, text: &mut String) {
         let (start, duration) = (microseconds(self.start), microseconds(self.duration as i64));
-        let Observed { category, name, thread, arguments, .. } = self;
+        let RecordedEvent { category, name, thread, arguments, .. } = self;
         // The number of a step belongs to its name.
         let (number, arguments) = if name.ends_with('#') { (arguments.as_str(), "") } else { ("", arguments.as_str()) };
         let written = writeln!(

@@ -3,13 +3,13 @@
 mod rows;
 
 use crate::Analysis;
-use crate::collectives::Operation;
-use crate::graph::{Kind, NodeId};
-use crate::ranks::Rank;
-use crate::replayed::Replayed;
+use crate::collectives::CollectiveOperation;
+use crate::graph::{NodeId, WorkKind};
+use crate::ranks::JobRank;
+use crate::replayed_job::ReplayedJob;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Phase, TIMELINE, TrackId};
-use rows::{Place, Rows};
+use perf4sight_traces::{EventCategory, EventPhase, TIMELINE, TrackId};
+use rows::{RowPlace, TimelineRows};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 
@@ -23,21 +23,21 @@ use std::io::{self, BufWriter, Write};
 pub fn write(
     analysis: &Analysis,
     window: Option<Interval>,
-    replayed: Option<&Replayed>,
+    replayed: Option<&ReplayedJob>,
     target: impl Write,
 ) -> io::Result<()> {
-    let mut list = List::begin(target)?;
-    let (begin, end) = window.unwrap_or_else(|| (earliest(analysis), i64::MAX));
+    let mut list = JsonList::begin(target)?;
+    let (begin, end) = window.unwrap_or_else(|| (first_event(analysis), i64::MAX));
     let exchanges = exchanges(analysis);
     for (index, rank) in analysis.job.ranks.iter().enumerate() {
         names(index, rank).iter().try_for_each(|name| list.add(name))?;
         let tracks = rank.trace.tracks.len();
-        let mut drawn = Drawn { rank: index, zero: begin, rows: Rows::new(tracks + 1), list: &mut list };
+        let mut drawn = RankDrawing { rank: index, zero: begin, rows: TimelineRows::new(tracks + 1), list: &mut list };
         let is_shown = |start: i64| start >= begin && start < end;
-        for event in rank.trace.events.iter().filter(|event| event.phase == Phase::Complete) {
+        for event in rank.trace.events.iter().filter(|event| event.phase == EventPhase::Complete) {
             let time = (analysis.clocks.common(index, event.start), analysis.clocks.common(index, event.end()));
             if is_shown(time.0) {
-                let place = drawn.rows.nested(event.track.index(), time);
+                let place = drawn.rows.nested_row(event.track.index(), time);
                 drawn.new_row(place, || thread_name(rank, event.track))?;
                 drawn.slice(place, rank.trace.name(event), category(event.category), time)?;
             }
@@ -51,10 +51,10 @@ pub fn write(
 }
 
 /// When the first event of any rank begins.
-fn earliest(analysis: &Analysis) -> i64 {
+fn first_event(analysis: &Analysis) -> i64 {
     let ranks = analysis.job.ranks.iter().enumerate();
     let starts = ranks.flat_map(|(index, rank)| {
-        let complete = rank.trace.events.iter().filter(|event| event.phase == Phase::Complete);
+        let complete = rank.trace.events.iter().filter(|event| event.phase == EventPhase::Complete);
         complete.map(move |event| analysis.clocks.common(index, event.start))
     });
     let exchanges = analysis.waiting.exchanges.iter().flat_map(|timed| &timed.parts).map(|(_, (start, _))| *start);
@@ -65,24 +65,24 @@ fn earliest(analysis: &Analysis) -> i64 {
 ///
 /// # Errors
 /// A failure to write.
-pub fn write_replayed(replayed: &Replayed, target: impl Write) -> io::Result<()> {
-    let mut list = List::begin(target)?;
+pub fn write_replayed(replayed: &ReplayedJob, target: impl Write) -> io::Result<()> {
+    let mut list = JsonList::begin(target)?;
     replay(replayed, 0, &mut list)?;
     list.end()
 }
 
 /// A list of JSON values that is being written, one a line.
-pub(crate) struct List<W: Write> {
+pub(crate) struct JsonList<W: Write> {
     target: BufWriter<W>,
     is_empty: bool,
 }
 
-impl<W: Write> List<W> {
+impl<W: Write> JsonList<W> {
     pub fn begin(target: W) -> io::Result<Self> {
         // A compressing target clears its buffer at each write, however short.
         let mut target = BufWriter::new(target);
         target.write_all(TIMELINE)?;
-        Ok(List { target, is_empty: true })
+        Ok(JsonList { target, is_empty: true })
     }
 
     pub fn end(self) -> io::Result<()> {
@@ -108,7 +108,7 @@ impl<W: Write> List<W> {
 
 /// The window of a step of all ranks, on the common timeline.
 pub fn window(analysis: &Analysis, step: usize) -> Interval {
-    let of = |(rank, own): (usize, &Rank)| {
+    let of = |(rank, own): (usize, &JobRank)| {
         let (begin, end) = own.steps[analysis.job.steps[step].of[rank]].window;
         (analysis.clocks.common(rank, begin), analysis.clocks.common(rank, end))
     };
@@ -118,7 +118,7 @@ pub fn window(analysis: &Analysis, step: usize) -> Interval {
 
 /// The events that name a rank and its threads. Numbers of processes may be the same on several hosts, so that a rank is
 /// its own number, and a thread its index.
-fn names(index: usize, rank: &Rank) -> Vec<Value> {
+fn names(index: usize, rank: &JobRank) -> Vec<Value> {
     let process = json!({
         "ph": "M", "name": "process_name", "pid": index, "args": {"name": format!("rank {}", rank.number)}
     });
@@ -126,7 +126,7 @@ fn names(index: usize, rank: &Rank) -> Vec<Value> {
     std::iter::once(process).chain(rank.trace.track_ids().map(thread)).collect()
 }
 
-fn thread_name(rank: &Rank, id: TrackId) -> String {
+fn thread_name(rank: &JobRank, id: TrackId) -> String {
     let track = &rank.trace.tracks[id.index()];
     track.thread_name.clone().unwrap_or_else(|| format!("{} {}", track.process, track.thread))
 }
@@ -141,21 +141,21 @@ pub(crate) fn microseconds(nanoseconds: i64) -> f64 {
 }
 
 /// A rank's part in an exchange.
-struct Exchange {
+struct DrawnExchange {
     wait: Interval,
     transfer: Interval,
-    operation: Operation,
+    operation: CollectiveOperation,
     /// The number of the rank that it waits for.
     awaited: u32,
 }
 
 /// The parts of each rank in exchanges, in the order in which they begin.
-fn exchanges(analysis: &Analysis) -> Vec<Vec<Exchange>> {
-    let mut exchanges: Vec<Vec<Exchange>> = analysis.job.ranks.iter().map(|_| Vec::new()).collect();
+fn exchanges(analysis: &Analysis) -> Vec<Vec<DrawnExchange>> {
+    let mut exchanges: Vec<Vec<DrawnExchange>> = analysis.job.ranks.iter().map(|_| Vec::new()).collect();
     for timed in &analysis.waiting.exchanges {
         for (rank, (start, _)) in &timed.parts {
             let (awaited, until) = timed.waits_until(*rank).unwrap_or((timed.last, timed.begun));
-            exchanges[*rank].push(Exchange {
+            exchanges[*rank].push(DrawnExchange {
                 wait: (*start, until),
                 transfer: (timed.begun, timed.begun + timed.transfer()),
                 operation: timed.operation,
@@ -168,22 +168,22 @@ fn exchanges(analysis: &Analysis) -> Vec<Vec<Exchange>> {
 }
 
 /// What is being drawn of a rank.
-struct Drawn<'a, W: Write> {
+struct RankDrawing<'a, W: Write> {
     rank: usize,
     /// What is at 0 on the common timeline.
     zero: i64,
-    rows: Rows,
-    list: &'a mut List<W>,
+    rows: TimelineRows,
+    list: &'a mut JsonList<W>,
 }
 
-impl<W: Write> Drawn<'_, W> {
+impl<W: Write> RankDrawing<'_, W> {
     /// Names a row beside that of a track.
-    fn new_row(&mut self, place: Place, track: impl FnOnce() -> String) -> io::Result<()> {
+    fn new_row(&mut self, place: RowPlace, track: impl FnOnce() -> String) -> io::Result<()> {
         let Some(count) = place.new else { return Ok(()) };
         self.list.add(&named_row(self.rank, place.row, &format!("{} ({count})", track())))
     }
 
-    fn slice(&mut self, place: Place, name: &str, category: &str, (begin, end): Interval) -> io::Result<()> {
+    fn slice(&mut self, place: RowPlace, name: &str, category: &str, (begin, end): Interval) -> io::Result<()> {
         self.list.add(&json!({
             "ph": "X", "pid": self.rank, "tid": place.row, "name": name, "cat": category,
             "ts": microseconds(begin - self.zero), "dur": microseconds((end - begin).max(0)),
@@ -191,12 +191,12 @@ impl<W: Write> Drawn<'_, W> {
     }
 
     /// Waiting and transfer, in a row of exchanges that do not overlap.
-    fn exchange(&mut self, track: usize, own: &Exchange) -> io::Result<()> {
+    fn exchange(&mut self, track: usize, own: &DrawnExchange) -> io::Result<()> {
         const NAME: &str = "waiting and transfer";
         if !self.rows.has(track) {
             self.list.add(&named_row(self.rank, track, NAME))?;
         }
-        let place = self.rows.apart(track, (own.wait.0, own.wait.1.max(own.transfer.1)));
+        let place = self.rows.free_row(track, (own.wait.0, own.wait.1.max(own.transfer.1)));
         self.new_row(place, || NAME.to_owned())?;
         self.slice(place, &format!("waits for rank {}", own.awaited), "exchange", own.wait)?;
         self.slice(place, &own.operation.to_string(), "exchange", own.transfer)
@@ -204,7 +204,7 @@ impl<W: Write> Drawn<'_, W> {
 }
 
 /// The operations of a replayed step that begins at 0; what belongs to no rank is on the links between them.
-fn replay<W: Write>(replayed: &Replayed, processes: usize, list: &mut List<W>) -> io::Result<()> {
+fn replay<W: Write>(replayed: &ReplayedJob, processes: usize, list: &mut JsonList<W>) -> io::Result<()> {
     let (graph, ranks) = (&replayed.step.graph, &replayed.step.ranks);
     let place = |rank: Option<u32>| ranks.iter().position(|own| Some(own.number) == rank).unwrap_or(ranks.len());
     let names =
@@ -217,7 +217,8 @@ fn replay<W: Write>(replayed: &Replayed, processes: usize, list: &mut List<W>) -
         list.add(&named_row(process, index, name))?;
     }
     let works = |id: &NodeId| {
-        graph.node(*id).duration > 0 && !matches!(graph.node(*id).kind, Kind::Gap | Kind::Start | Kind::Backlog)
+        graph.node(*id).duration > 0
+            && !matches!(graph.node(*id).kind, WorkKind::Gap | WorkKind::Start | WorkKind::Backlog)
     };
     for id in replayed.schedule.order().filter(works) {
         let node = graph.node(id);
@@ -231,20 +232,20 @@ fn replay<W: Write>(replayed: &Replayed, processes: usize, list: &mut List<W>) -
 }
 
 /// The spelling of PyTorch's profiler.
-fn category(category: Category) -> &'static str {
+fn category(category: EventCategory) -> &'static str {
     match category {
-        Category::Annotation => "user_annotation",
-        Category::Operator => "cpu_op",
-        Category::Python => "python_function",
-        Category::Runtime => "cuda_runtime",
-        Category::Kernel => "kernel",
-        Category::Copy => "gpu_memcpy",
-        Category::Set => "gpu_memset",
-        Category::DeviceAnnotation => "gpu_user_annotation",
-        Category::Synchronisation => "cuda_sync",
-        Category::Overhead => "overhead",
-        Category::ForwardBackward => "fwdbwd",
-        Category::Launch => "ac2g",
-        Category::Other => "other",
+        EventCategory::Annotation => "user_annotation",
+        EventCategory::Operator => "cpu_op",
+        EventCategory::Python => "python_function",
+        EventCategory::Runtime => "cuda_runtime",
+        EventCategory::Kernel => "kernel",
+        EventCategory::Copy => "gpu_memcpy",
+        EventCategory::Set => "gpu_memset",
+        EventCategory::DeviceAnnotation => "gpu_user_annotation",
+        EventCategory::Synchronisation => "cuda_sync",
+        EventCategory::Overhead => "overhead",
+        EventCategory::ForwardBackward => "fwdbwd",
+        EventCategory::Launch => "ac2g",
+        EventCategory::Other => "other",
     }
 }

@@ -1,39 +1,42 @@
 //! `[collect]` and `perf4sight collect`: the traces of all ranks as one file, on one clock.
 
-use super::interrupted;
+use super::interrupted_summary;
 use super::interruptible::interruptible;
 use super::traces::{self, TRACES};
 use super::until_cancelled::UntilCancelled;
-use crate::ranks::Job;
+use crate::ranks::TrainingJob;
 use crate::{Analysis, timeline};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::Result;
 use perf4sight_base::overwrite;
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_traces::is_own_timeline;
-use perf4sight_verb::config::{self, Values, flag, path};
-use perf4sight_verb::{Context, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::config::{self, SettingValues, flag, path};
+use perf4sight_verb::{Context, CountedNoun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-const TABLE: config::Table = config::Table {
+const TABLE: config::SettingTable = config::SettingTable {
     section: "collect",
     about: "joins the traces of all ranks into one file on one clock, which Perfetto and Chrome's viewer open",
     groups: &[&[
         TRACES,
-        path("out").or("collected.json.gz").value("FILE").help("The joined trace, gzipped if its name ends in .gz."),
-        flag("overwrite").or("False").help("Replace a file that perf4sight did not write, too."),
+        path("out")
+            .or_default("collected.json.gz")
+            .value("FILE")
+            .help("The joined trace, gzipped if its name ends in .gz."),
+        flag("overwrite").or_default("False").help("Replace a file that perf4sight did not write, too."),
     ]],
 };
 
 /// The section `[collect]`.
 pub static SPEC: Spec = Spec {
     table: TABLE,
-    subject: Noun { one: "rank", several: "ranks" },
+    subject: CountedNoun { one: "rank", several: "ranks" },
     parse: |values| Ok(Box::new(Collect::parse(values)?)),
 };
 
@@ -57,12 +60,12 @@ impl Verb for Collect {
         self.check()?;
         let progress = context.console.progress(2, "reading traces");
         let traces = self.traces.clone();
-        let analysis = interruptible(&context.cancel, move || Job::read(&traces).map(Analysis::of))?;
-        let Some(analysis) = analysis else { return Ok(interrupted()) };
+        let analysis = interruptible(&context.cancel, move || TrainingJob::read(&traces).map(Analysis::new))?;
+        let Some(analysis) = analysis else { return Ok(interrupted_summary()) };
         progress.advance(1);
-        progress.doing("writing");
+        progress.set_item("writing");
         match self.write(&analysis, &context.cancel) {
-            Err(_) if context.cancelled() => return Ok(interrupted()),
+            Err(_) if context.cancelled() => return Ok(interrupted_summary()),
             written => written?,
         }
         progress.advance(1);
@@ -70,7 +73,7 @@ impl Verb for Collect {
         analysis.warnings().iter().for_each(|warning| context.warn(warning));
         let ranks = analysis.job.ranks.len();
         Ok(Summary {
-            headline: format!("{} on one clock", counted(ranks as u64, "rank")),
+            headline: format!("{} on one clock", count_text(ranks as u64, "rank")),
             files: vec![("trace", self.out.clone())],
             json: json!({"ranks": ranks, "file": self.out.display().to_string()}),
             ..Summary::default()
@@ -79,7 +82,7 @@ impl Verb for Collect {
 }
 
 impl Collect {
-    fn parse(values: &Values<'_>) -> Result<Self> {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
         Ok(Collect { traces: traces::traces(values)?, out: values.get("out")?, overwrite: values.get("overwrite")? })
     }
 

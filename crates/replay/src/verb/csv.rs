@@ -1,27 +1,27 @@
 //! Writes `replay.csv`: a row for each rank's part in each exchange.
 
 use crate::Analysis;
-use crate::waiting::Timed;
+use crate::waiting::TimedExchange;
 use perf4sight_base::units::{Bytes, Milliseconds};
-use perf4sight_report::{Column, Table};
+use perf4sight_report::{Table, TableColumn};
 
 /// Rows at most; a longer table would be gigabytes.
 const LISTED: usize = 200_000;
 
 /// The whole table.
-pub(super) fn of(analysis: &Analysis) -> Table {
+pub(super) fn to_table(analysis: &Analysis) -> Table {
     let columns = [
-        Column::text("step", "step"),
-        Column::number("exchange", "exchange"),
-        Column::text("operation", "operation"),
-        Column::text("group", "group"),
-        Column::number("bytes", "bytes"),
-        Column::number("rank", "rank"),
-        Column::number("start_ms", "start"),
-        Column::number("end_ms", "end"),
-        Column::number("waiting_ms", "waiting"),
-        Column::number("transfer_ms", "transfer"),
-        Column::number("last_rank", "last rank"),
+        TableColumn::text("step", "step"),
+        TableColumn::number("exchange", "exchange"),
+        TableColumn::text("operation", "operation"),
+        TableColumn::text("group", "group"),
+        TableColumn::number("bytes", "bytes"),
+        TableColumn::number("rank", "rank"),
+        TableColumn::number("start_ms", "start"),
+        TableColumn::number("end_ms", "end"),
+        TableColumn::number("waiting_ms", "waiting"),
+        TableColumn::number("transfer_ms", "transfer"),
+        TableColumn::number("last_rank", "last rank"),
     ];
     let mut table = Table::new("Exchanges", columns);
     for (timed, part) in analysis.waiting.exchanges.iter().flat_map(parts).take(LISTED) {
@@ -48,6 +48,8 @@ pub(super) fn of(analysis: &Analysis) -> Table {
     table
 }
 
-fn parts(timed: &Timed) -> impl Iterator<Item = (&Timed, (usize, perf4sight_traces::intervals::Interval))> {
+fn parts(
+    timed: &TimedExchange,
+) -> impl Iterator<Item = (&TimedExchange, (usize, perf4sight_traces::intervals::Interval))> {
     timed.parts.iter().map(move |part| (timed, *part))
 }

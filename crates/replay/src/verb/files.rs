@@ -2,7 +2,7 @@
 
 use super::json::FORMAT;
 use perf4sight_base::error::Result;
-use perf4sight_base::result_files::{ResultFiles, Results};
+use perf4sight_base::result_files::{ResultFiles, ResultNames};
 use std::path::Path;
 
 /// The file that identifies a folder as one of a replay.
@@ -21,7 +21,7 @@ pub(super) const NAMES: [&str; 5] = [JSON, CSV, OPERATIONS, TIMELINE, REPORT];
 /// # Errors
 /// A folder in which a file would be replaced that is an input, or that is not from an earlier replay.
 pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>) -> Result<ResultFiles> {
-    let results = Results {
+    let results = ResultNames {
         mark: JSON,
         unfinished: ".replay.",
         format: FORMAT,

@@ -2,27 +2,27 @@
 
 use super::files::{JSON, REPORT};
 use super::page::warning_list;
-use crate::hang::{Blocked, Hang};
-use crate::inputs::Dump;
+use crate::hang::{BlockedOperation, HangReport};
+use crate::inputs::FlightDump;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::result_files::ResultFiles;
-use perf4sight_report::{Block, Column, Page, Table, sentence};
+use perf4sight_report::{Block, Page, Table, TableColumn, sentence};
 use perf4sight_traces::rank_list;
 use perf4sight_verb::Summary;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// The table of all operations that do not end.
-pub(super) fn table(hang: &Hang) -> Table {
+pub(super) fn table(hang: &HangReport) -> Table {
     let columns = [
-        Column::text("operation", "operation"),
-        Column::text("group", "group"),
-        Column::number("sequence", "number"),
-        Column::text("sizes", "sizes"),
-        Column::text("waiting", "wait in it"),
-        Column::text("missing", "not there"),
-        Column::text("different", "came with something else"),
-        Column::text("place", "enqueued at"),
+        TableColumn::text("operation", "operation"),
+        TableColumn::text("group", "group"),
+        TableColumn::number("sequence", "number"),
+        TableColumn::text("sizes", "sizes"),
+        TableColumn::text("waiting", "wait in it"),
+        TableColumn::text("missing", "not there"),
+        TableColumn::text("different", "came with something else"),
+        TableColumn::text("place", "enqueued at"),
     ];
     let mut table = Table::new("Operations that do not end", columns);
     for blocked in &hang.blocked {
@@ -45,20 +45,20 @@ fn ranks(ranks: &BTreeSet<u32>) -> String {
 }
 
 /// The ranks that have not come, or of which that is not known.
-fn not_there(blocked: &Blocked) -> String {
+fn not_there(blocked: &BlockedOperation) -> String {
     let missing = ranks(&blocked.missing.keys().copied().collect());
     let silent = Some(ranks(&blocked.silent)).filter(|silent| !silent.is_empty());
     let silent = silent.map(|silent| format!("{silent} (no dump)"));
     [missing].into_iter().filter(|missing| !missing.is_empty()).chain(silent).collect::<Vec<_>>().join("; ")
 }
 
-fn different(blocked: &Blocked) -> String {
+fn different(blocked: &BlockedOperation) -> String {
     let sentences = blocked.different.iter().map(|(rank, what)| format!("rank {rank} {what}"));
     sentences.collect::<Vec<_>>().join("; ")
 }
 
 /// The same as data.
-pub(super) fn json(hang: &Hang) -> Value {
+pub(super) fn json(hang: &HangReport) -> Value {
     json!({
         "answer": hang.headline(),
         "operations": table(hang).to_json(),
@@ -73,8 +73,8 @@ pub(super) fn json(hang: &Hang) -> Value {
 /// Dumps without any operation, from which nothing follows; a folder that cannot be written to.
 pub(super) fn without_times(
     mut files: ResultFiles,
-    hang: &Hang,
-    dumps: &[Dump],
+    hang: &HangReport,
+    dumps: &[FlightDump],
     warnings: &[String],
 ) -> Result<Summary> {
     let headline = headline(hang, dumps)?;
@@ -86,11 +86,11 @@ pub(super) fn without_times(
     let written = [("report", REPORT), ("data", JSON)].map(|(what, name)| (what, files.path(name))).to_vec();
     files.add(REPORT, page.to_html());
     files.add(JSON, format!("{json:#}\n"));
-    files.place()?;
+    files.write_all()?;
     Ok(Summary { headline, tables, json, files: written, ..Summary::default() })
 }
 
-fn headline(hang: &Hang, dumps: &[Dump]) -> Result<String> {
+fn headline(hang: &HangReport, dumps: &[FlightDump]) -> Result<String> {
     let operations: usize = dumps.iter().map(|dump| dump.entries.len()).sum();
     let count = dumps.len();
     match hang.headline() {

@@ -1,9 +1,9 @@
 //! The answer in a sentence: which rank makes the others wait, and what it does longer than they do.
 
 use crate::Analysis;
-use crate::collectives::{Groups, Operation};
-use crate::replayed::Replayed;
-use crate::waiting::{Activity, Excess, LEAST_SHARE, SlowLink, Straggler};
+use crate::collectives::{CollectiveOperation, GroupKnowledge};
+use crate::replayed_job::ReplayedJob;
+use crate::waiting::{ActivityExcess, LEAST_SHARE, RankActivity, SlowLink, Straggler};
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::rank_list;
@@ -16,8 +16,8 @@ const EXPLAINS: f64 = 0.2;
 const NAMED: usize = 3;
 
 /// The answer.
-pub(super) fn of(analysis: &Analysis, replayed: Option<&Replayed>) -> String {
-    let replay = replayed.and_then(Replayed::error).map(|error| {
+pub(super) fn headline(analysis: &Analysis, replayed: Option<&ReplayedJob>) -> String {
+    let replay = replayed.and_then(ReplayedJob::error).map(|error| {
         format!(
             "; a step that is predicted from the others is off by {} (median of {} steps, which differ by {} themselves), and by {} if the ranks' computation in it is known",
             Percent(error.median),
@@ -27,20 +27,20 @@ pub(super) fn of(analysis: &Analysis, replayed: Option<&Replayed>) -> String {
         )
     });
     let costs = replayed.and_then(|replayed| replayed.without_straggler);
-    let costs = costs.map(|[step, without]| Costs { step: step / 1e6, without: without / step.max(1.0) });
+    let costs = costs.map(|[step, without]| StragglerCosts { step: step / 1e6, without: without / step.max(1.0) });
     format!("{}{}", who_waits(analysis, costs), replay.unwrap_or_default())
 }
 
 /// What waiting for the first straggler costs by the replay: exchanges wait while their ranks compute, too.
 #[derive(Clone, Copy)]
-struct Costs {
+struct StragglerCosts {
     /// Milliseconds of a step.
     step: f64,
     /// The step in which it is as the others, as a multiple of that.
     without: f64,
 }
 
-impl Costs {
+impl StragglerCosts {
     /// Milliseconds by which a step is longer.
     fn longer(self) -> f64 {
         self.step * (1.0 - self.without)
@@ -59,14 +59,14 @@ impl Costs {
 const NOTHING: f64 = 0.005;
 
 /// Which rank makes the others wait.
-fn who_waits(analysis: &Analysis, costs: Option<Costs>) -> String {
+fn who_waits(analysis: &Analysis, costs: Option<StragglerCosts>) -> String {
     if analysis.job.ranks.len() == 1 {
         return "one rank alone: who waits for whom is not known".to_owned();
     }
     if let Some(strange) = analysis.clocks.strangers.first() {
         return format!("{strange}: who waits for whom is not known");
     }
-    if analysis.exchanges.groups == Groups::Unknown {
+    if analysis.exchanges.groups == GroupKnowledge::Unknown {
         return "which process group an exchange is of is not known: nor is who waits for whom".to_owned();
     }
     let Some(first) = analysis.first_straggler() else { return nothing_matches(analysis) };
@@ -79,7 +79,7 @@ fn who_waits(analysis: &Analysis, costs: Option<Costs>) -> String {
             "{}{}{}{}{}{}",
             blame(analysis, first, whole),
             reason(first, costs),
-            costs.map_or_else(String::new, Costs::sentence),
+            costs.map_or_else(String::new, StragglerCosts::sentence),
             slow_link(analysis, whole, |ranks| ranks.contains(&first.rank)),
             despite_clocks(analysis, first),
             others(analysis, first)
@@ -87,7 +87,7 @@ fn who_waits(analysis: &Analysis, costs: Option<Costs>) -> String {
         false if first.share >= LEAST_SHARE && is_occasional(analysis, first) => format!(
             "rank {} makes {} wait now and then: {} in {} of {} steps, {} of the mean step's {} on average; that is {} of all waiting{}",
             analysis.job.ranks[first.rank].number,
-            whom(analysis, first.rank),
+            exchanging_ranks(analysis, first.rank),
             Milliseconds(mean(&first.occasions)),
             first.occasions.len(),
             analysis.job.steps.len(),
@@ -122,7 +122,7 @@ const ALONE: f64 = 0.8;
 /// That one rank waits for the others, which do not wait for each other: it has less to do, or they have more.
 fn one_waits(analysis: &Analysis, first: &Straggler, whole: f64) -> Option<String> {
     let ranks = analysis.job.ranks.len();
-    let waits: Vec<f64> = (0..ranks).filter_map(|rank| Some(analysis.waits(rank)?.mean)).collect();
+    let waits: Vec<f64> = (0..ranks).filter_map(|rank| Some(analysis.waiting_summary(rank)?.mean)).collect();
     let (rank, longest) = waits.iter().copied().enumerate().max_by(|one, other| one.1.total_cmp(&other.1))?;
     let is_alone = ranks > 2 && first.steadiness < ALONE && longest >= ALONE * waits.iter().sum::<f64>();
     let is_certain = longest > analysis.waiting.uncertainty && longest >= LEAST_SHARE * whole;
@@ -137,12 +137,12 @@ fn one_waits(analysis: &Analysis, first: &Straggler, whole: f64) -> Option<Strin
 }
 
 /// That ranks work in turn, as the stages of a pipeline, which then wait for each other even where none is slow: which one works longest, and which link is slow.
-fn in_turn(analysis: &Analysis, whole: f64, costs: Option<Costs>) -> Option<String> {
+fn in_turn(analysis: &Analysis, whole: f64, costs: Option<StragglerCosts>) -> Option<String> {
     if analysis.waiting.share_of_messages(&analysis.exchanges) < MOST {
         return None;
     }
     let ranks = analysis.job.ranks.len();
-    let all: f64 = (0..ranks).filter_map(|rank| Some(analysis.waits(rank)?.mean)).sum();
+    let all: f64 = (0..ranks).filter_map(|rank| Some(analysis.waiting_summary(rank)?.mean)).sum();
     let number = |rank: usize| analysis.job.ranks[rank].number;
     let busiest = analysis.stragglers.iter().max_by(|one, other| one.busier.total_cmp(&other.busier))?;
     let busiest = match busiest.busier >= LEAST_SHARE * whole {
@@ -152,7 +152,7 @@ fn in_turn(analysis: &Analysis, whole: f64, costs: Option<Costs>) -> Option<Stri
             let reason = reasons(busiest, |longer| longer >= EXPLAINS * busiest.busier).unwrap_or_default();
             format!(
                 "rank {number} works {longer} longer than the others{reason}{}",
-                costs.map_or_else(String::new, Costs::sentence)
+                costs.map_or_else(String::new, StragglerCosts::sentence)
             )
         }
         false => "no rank works much longer than the others".to_owned(),
@@ -173,7 +173,7 @@ fn slow_link(analysis: &Analysis, whole: f64, is_asked: impl Fn(&[usize]) -> boo
     };
     let SlowLink { operation, ranks, times, longer } = link;
     let (longer, number) = (Milliseconds(longer), |rank: &usize| analysis.job.ranks[*rank].number);
-    if let (Operation::SendReceive, [from, to]) = (operation, ranks.as_slice()) {
+    if let (CollectiveOperation::SendReceive, [from, to]) = (operation, ranks.as_slice()) {
         return format!(
             "; messages from rank {} to rank {} take {times:.1} times as long as those between the others, {longer} of a step more",
             number(from),
@@ -218,7 +218,7 @@ fn beside_missing(analysis: &Analysis) -> String {
 fn lacks_peers(analysis: &Analysis) -> bool {
     let mut calls = analysis.exchanges.calls.iter().flatten();
     analysis.job.ranks.len() > 2
-        && calls.any(|call| call.operation == Operation::Receive && call.arguments.peers[0].is_none())
+        && calls.any(|call| call.operation == CollectiveOperation::Receive && call.arguments.peers[0].is_none())
 }
 
 /// A straggler is the one that the others wait for longest in at least this share of the steps.
@@ -266,7 +266,7 @@ fn clocks_show(analysis: &Analysis, first: &Straggler) -> bool {
 /// the clocks show: a duration is by one clock.
 fn durations_show(first: &Straggler) -> bool {
     let own = first.excess.iter().filter(|one| !one.activity.is_before()).take(NAMED);
-    own.map(Excess::longer).sum::<f64>() >= HIDING * first.to_explain()
+    own.map(ActivityExcess::longer).sum::<f64>() >= HIDING * first.to_explain()
 }
 
 fn despite_clocks(analysis: &Analysis, first: &Straggler) -> String {
@@ -296,7 +296,7 @@ fn steadiness(first: &Straggler) -> String {
 }
 
 /// The ranks that exchange with one, directly or through others.
-fn whom(analysis: &Analysis, rank: usize) -> String {
+fn exchanging_ranks(analysis: &Analysis, rank: usize) -> String {
     let islands = analysis.exchanges.islands(analysis.job.ranks.len());
     let others = (0..islands.len()).filter(|other| *other != rank && islands[*other] == islands[rank]);
     let others: BTreeSet<u32> = others.map(|other| analysis.job.ranks[other].number).collect();
@@ -314,7 +314,7 @@ fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
     format!(
         "rank {} makes {} wait {}{interval} of the mean step's {}, {}",
         analysis.job.ranks[first.rank].number,
-        whom(analysis, first.rank),
+        exchanging_ranks(analysis, first.rank),
         Milliseconds(first.caused.mean),
         Milliseconds(whole),
         steadiness(first)
@@ -322,7 +322,7 @@ fn blame(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
 }
 
 /// What the straggler does longer.
-fn reason(first: &Straggler, costs: Option<Costs>) -> String {
+fn reason(first: &Straggler, costs: Option<StragglerCosts>) -> String {
     let waiting = first.to_explain();
     let costs = costs.filter(|_| !first.on_occasions).map_or(waiting, |costs| costs.longer());
     let explains = |longer: f64| longer >= EXPLAINS * costs.clamp(EXPLAINS * waiting, waiting);
@@ -332,27 +332,27 @@ fn reason(first: &Straggler, costs: Option<Costs>) -> String {
 /// What a rank does longer of which the milliseconds explain something.
 fn reasons(first: &Straggler, explains: impl Fn(f64) -> bool) -> Option<String> {
     // What takes longer in one step makes the rank begin the next one later.
-    let is_later_start = |one: &Excess| one.activity == Activity::LaterStart && !durations_show(first);
-    let is_cause = |one: &&Excess| !one.activity.is_before() || is_later_start(one);
+    let is_later_start = |one: &ActivityExcess| one.activity == RankActivity::LaterStart && !durations_show(first);
+    let is_cause = |one: &&ActivityExcess| !one.activity.is_before() || is_later_start(one);
     let longest = first.excess.iter().filter(|one| explains(one.longer())).filter(is_cause).take(NAMED);
     let parts: Vec<String> = longest.map(|one| excess(first, one)).collect();
     let when = if first.on_occasions { "; in these steps it" } else { "; it" };
     (!parts.is_empty()).then(|| format!("{when} {}", parts.join("; ")))
 }
 
-fn excess(first: &Straggler, one: &Excess) -> String {
+fn excess(first: &Straggler, one: &ActivityExcess) -> String {
     let longer = Milliseconds(one.longer());
     let unasked = match &one.activity {
-        Activity::Python(_) => " (between operators, which no what-if changes)",
-        Activity::LaterStart => {
+        RankActivity::Python(_) => " (between operators, which no what-if changes)",
+        RankActivity::LaterStart => {
             return format!("begins its step {longer} later than the others, {}", until_then(first, one.longer()));
         }
-        Activity::Kernel(_)
-        | Activity::DataLoading(_)
-        | Activity::Operation(_)
-        | Activity::Range(_)
-        | Activity::Before(_)
-        | Activity::Nothing { .. } => "",
+        RankActivity::Kernel(_)
+        | RankActivity::DataLoading(_)
+        | RankActivity::Operation(_)
+        | RankActivity::Range(_)
+        | RankActivity::Before(_)
+        | RankActivity::Nothing { .. } => "",
     };
     format!("takes {longer} longer: {}, {}{unasked}", one.activity.kind(), brief(&one.activity.name()))
 }
@@ -360,7 +360,8 @@ fn excess(first: &Straggler, one: &Excess) -> String {
 /// What a rank does until it begins its step later than the others, if that is most of it.
 fn until_then(first: &Straggler, later: f64) -> String {
     let known = first.excess.iter().filter(|one| one.longer() >= MOST * later);
-    let doing = known.filter_map(|one| if let Activity::Before(doing) = &one.activity { Some(doing) } else { None });
+    let doing =
+        known.filter_map(|one| if let RankActivity::Before(doing) = &one.activity { Some(doing) } else { None });
     match doing.max_by_key(|doing| !doing.is_together()) {
         Some(doing) => format!("until then {}, {}", doing.kind(), brief(&doing.name())),
         None => "and no trace shows why".to_owned(),

@@ -1,9 +1,9 @@
 //! Writes `replay.json`.
 
-use super::{Shown, hang as dumps, tables};
+use super::{ReplayResults, hang as dumps, tables};
 use crate::Analysis;
-use crate::hang::Hang;
-use crate::replayed::Replayed;
+use crate::hang::HangReport;
+use crate::replayed_job::ReplayedJob;
 use perf4sight_base::overwrite::PROGRAM;
 use serde_json::{Value, json};
 
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 pub(super) const FORMAT: u32 = 1;
 
 /// The whole file.
-pub(super) fn of(shown: &Shown) -> Value {
-    let Shown { analysis, replayed, answer, warnings, hang, .. } = shown;
+pub(super) fn to_json(shown: &ReplayResults) -> Value {
+    let ReplayResults { analysis, replayed, answer, warnings, hang, .. } = shown;
     json!({
         "generator": PROGRAM,
         "format": FORMAT,
@@ -34,7 +34,7 @@ pub(super) fn of(shown: &Shown) -> Value {
 }
 
 /// The same of dumps without times, of which everything but the hang is empty.
-pub(super) fn of_hang(hang: &Hang, answer: &str, warnings: &[String]) -> Value {
+pub(super) fn of_hang(hang: &HangReport, answer: &str, warnings: &[String]) -> Value {
     let (nothing, none) = (Value::Null, json!([]));
     json!({
         "generator": PROGRAM,
@@ -56,11 +56,11 @@ pub(super) fn of_hang(hang: &Hang, answer: &str, warnings: &[String]) -> Value {
     })
 }
 
-fn replay(analysis: &Analysis, replayed: &Replayed) -> Value {
+fn replay(analysis: &Analysis, replayed: &ReplayedJob) -> Value {
     let assumptions =
-        replayed.answered().map(|(text, outcome)| json!({"what_if": text, "assumes": outcome.assumptions}));
+        replayed.answered_scenarios().map(|(text, outcome)| json!({"what_if": text, "assumes": outcome.assumptions}));
     let unanswered =
-        replayed.unanswered().map(|(text, why)| json!({"what_if": text, "cannot_be_asked": why.to_string()}));
+        replayed.unanswered_scenarios().map(|(text, why)| json!({"what_if": text, "cannot_be_asked": why.to_string()}));
     json!({
         "operations": replayed.step.graph.nodes().len(),
         "graph_bytes": replayed.step.graph.bytes(),
@@ -79,13 +79,13 @@ fn replay(analysis: &Analysis, replayed: &Replayed) -> Value {
         "operations_on_critical_path": tables::replayed::names(replayed).to_json(),
         "communication": tables::replayed::communication(replayed).to_json(),
         "what_ifs": tables::replayed::what_ifs(replayed).to_json(),
-        "what_ifs_by_one_rank": tables::replayed::alone(replayed).to_json(),
+        "what_ifs_by_one_rank": tables::replayed::single_rank_table(replayed).to_json(),
         "what_ifs_unanswered": unanswered.collect::<Vec<_>>(),
         "assumptions": assumptions.collect::<Vec<_>>(),
     })
 }
 
-fn summary(of: Option<perf4sight_base::summary::Summary>) -> Value {
+fn summary(of: Option<perf4sight_base::summary::ValueSummary>) -> Value {
     of.map_or(
         Value::Null,
         |summary| json!({"mean": summary.mean, "median": summary.median, "interval": summary.interval}),
@@ -104,7 +104,7 @@ fn matrix(analysis: &Analysis) -> Value {
 
 fn stragglers(analysis: &Analysis) -> Value {
     let straggler = |one: &crate::waiting::Straggler| {
-        let excess = |one: &crate::waiting::Excess| {
+        let excess = |one: &crate::waiting::ActivityExcess| {
             json!({
                 "activity": one.activity.name(), "kind": one.activity.kind(),
                 "own_ms": one.own, "others_ms": one.others, "longer_ms": one.longer(),
@@ -122,6 +122,6 @@ fn stragglers(analysis: &Analysis) -> Value {
 }
 
 fn unmatched(analysis: &Analysis) -> Value {
-    let entry = |((rank, operation), count): ((u32, crate::collectives::Operation), usize)| json!({"rank": rank, "operation": operation.label(), "calls": count});
+    let entry = |((rank, operation), count): ((u32, crate::collectives::CollectiveOperation), usize)| json!({"rank": rank, "operation": operation.label(), "calls": count});
     analysis.exchanges.unmatched(&analysis.job).into_iter().map(entry).collect()
 }

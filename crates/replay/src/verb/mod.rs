@@ -19,81 +19,83 @@ mod tests;
 mod traces;
 mod until_cancelled;
 
-use crate::graph::recorded::{Correction, Distortion, Recorded};
-use crate::hang::Hang;
+use crate::graph::recorded::{RecordedSteps, RecordingDistortion, StepCorrection};
+use crate::hang::HangReport;
 use crate::inputs;
 use crate::plain_step::PlainStep;
-use crate::ranks::Job;
-use crate::replayed::Replayed;
-use crate::request::Request;
+use crate::ranks::TrainingJob;
+use crate::replayed_job::ReplayedJob;
+use crate::request::ReplayRequest;
 use crate::{Analysis, timeline};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use interruptible::interruptible;
 use perf4sight_base::atomic_write;
-use perf4sight_base::error::{Error, Kind as ErrorKind, Result};
+use perf4sight_base::error::{Error, FailureKind, Result};
 use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::stats::median;
-use perf4sight_base::units::{Bytes, Milliseconds, Percent, counted};
-use perf4sight_record::Record;
-use perf4sight_report::{Cell, Column};
+use perf4sight_base::units::{Bytes, Milliseconds, Percent, count_text};
+use perf4sight_record::RecordSettings;
+use perf4sight_report::{Cell, TableColumn};
 use perf4sight_traces::rank_list;
-use perf4sight_verb::config::Values;
-use perf4sight_verb::{Context, Finding, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
+use perf4sight_verb::config::SettingValues;
+use perf4sight_verb::{
+    Context, CountedNoun, Outline, PlannedFiles, Section, Spec, Summary, TableFinding, Verb, VerbSpec,
+};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The section `[replay]`.
 pub static SPEC: Spec = Spec {
     table: settings::TABLE,
-    subject: Noun { one: "rank", several: "ranks" },
-    parse: |values| Ok(Box::new(Replay::parse(values)?)),
+    subject: CountedNoun { one: "rank", several: "ranks" },
+    parse: |values| Ok(Box::new(ReplayVerb::parse(values)?)),
 };
 
 /// `perf4sight replay`.
 pub static VERB: VerbSpec = VerbSpec {
     table: settings::TABLE,
     after_help: settings::AFTER_HELP,
-    parse: |values| Ok(Box::new(Replay::parse(values)?)),
+    parse: |values| Ok(Box::new(ReplayVerb::parse(values)?)),
 };
 
 /// The settings of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replay {
+pub struct ReplayVerb {
     /// What to record first, into the folder that is then read.
-    record: Option<Record>,
+    record: Option<RecordSettings>,
     traces: Vec<PathBuf>,
     out: PathBuf,
     as_all_ranks: bool,
-    request: Request,
+    request: ReplayRequest,
 }
 
 /// What the results show.
-struct Shown {
+struct ReplayResults {
     analysis: Analysis,
     /// None if the traces cannot be replayed; a warning gives the reason.
-    replayed: Option<Replayed>,
+    replayed: Option<ReplayedJob>,
     answer: String,
     warnings: Vec<String>,
     /// What the dumps of flight recorders show.
-    hang: Hang,
+    hang: HangReport,
     /// Why changes that were requested are not predicted.
     failure: Option<Error>,
 }
 
-impl Shown {
+impl ReplayResults {
     /// Replays a job. Where that fails, who waits for whom is shown all the same.
-    fn of(analysis: Analysis, hang: Hang, of_dumps: &[String], request: &Request) -> Self {
+    fn replay_job(analysis: Analysis, hang: HangReport, of_dumps: &[String], request: &ReplayRequest) -> Self {
         let mut warnings = [of_dumps, analysis.warnings().as_slice()].concat();
         // What ranks exchange with those without a trace is told of in warnings.
         let of_several_jobs = analysis.check_one_job().err().filter(|_| analysis.job.missing().is_empty());
-        let (replayed, failure) = match Replayed::of(&analysis, request) {
+        let (replayed, failure) = match ReplayedJob::replay(&analysis, request) {
             Ok(replayed) => {
                 let failure = without_answer(&replayed).or_else(|| unlike_record(&replayed));
                 (Some(replayed), failure)
             }
             // What was given is wrong, not what was recorded.
-            Err(error) if request.what_ifs.is_empty() && error.kind() != ErrorKind::Usage => {
+            Err(error) if request.what_ifs.is_empty() && error.kind() != FailureKind::Usage => {
                 warnings.push(format!("the steps cannot be replayed: {}", error.in_one_line()));
                 (None, None)
             }
@@ -102,21 +104,21 @@ impl Shown {
         warnings.extend(replayed.iter().flat_map(|replayed| replay_warnings(&analysis, replayed)));
         let hangs = hang.headline();
         let waits = analysis.first_straggler().is_some_and(|first| first.share >= BESIDE_A_HANG);
-        let answer = (hangs.is_none() || waits).then(|| headline::of(&analysis, replayed.as_ref()));
+        let answer = (hangs.is_none() || waits).then(|| headline::headline(&analysis, replayed.as_ref()));
         let answer = hangs.into_iter().chain(answer).collect::<Vec<_>>().join("; ");
-        Shown { analysis, replayed, answer, warnings, hang, failure: of_several_jobs.or(failure) }
+        ReplayResults { analysis, replayed, answer, warnings, hang, failure: of_several_jobs.or(failure) }
     }
 }
 
 /// What Ctrl-C leaves of a run.
-fn interrupted() -> Summary {
+fn interrupted_summary() -> Summary {
     Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() }
 }
 
 /// The parts of a run that its progress shows.
 const PARTS: u64 = 4;
 
-impl Verb for Replay {
+impl Verb for ReplayVerb {
     /// Records the ranks if that is requested, reads the traces, analyses them, and writes the results.
     ///
     /// # Errors
@@ -146,54 +148,54 @@ impl Verb for Replay {
     }
 }
 
-impl Replay {
+impl ReplayVerb {
     /// Reads the traces, analyses them, and writes the results; `also` draws more files of the replay, if there is one.
     fn compare(
         &self,
         files: ResultFiles,
         context: &mut Context,
-        also: impl FnOnce(&Job, &Replayed) -> Result<Vec<Drawn>> + Send + 'static,
+        also: impl FnOnce(&TrainingJob, &ReplayedJob) -> Result<Vec<PendingFile>> + Send + 'static,
     ) -> Result<Summary> {
         let progress = context.console.progress(PARTS, "replaying");
-        progress.doing("reading traces");
+        progress.set_item("reading traces");
         let traces = self.traces.clone();
         let Some(inputs) = interruptible(&context.cancel, move || inputs::read(&traces))? else {
-            return Ok(interrupted());
+            return Ok(interrupted_summary());
         };
-        let hang = Hang::of(&inputs.dumps);
+        let hang = HangReport::from_dumps(&inputs.dumps);
         let unasked = (inputs.ranks.is_empty() && !self.request.what_ifs.is_empty())
             .then(|| "dumps without times show nothing of what changes would bring".to_owned());
-        let of_dumps = inputs.dumps.iter().flat_map(inputs::Dump::warnings);
+        let of_dumps = inputs.dumps.iter().flat_map(inputs::FlightDump::warnings);
         let of_dumps: Vec<String> = of_dumps.chain(hang.warnings()).chain(unasked).chain(inputs.passed_over).collect();
         of_dumps.iter().for_each(|warning| context.warn(warning));
         if inputs.ranks.is_empty() {
             return hang::without_times(files, &hang, &inputs.dumps, &of_dumps);
         }
-        let job = Job::of(inputs.ranks)?;
+        let job = TrainingJob::from_traces(inputs.ranks)?;
         self.check_alone(&job)?;
         progress.advance(1);
-        progress.doing("comparing ranks");
-        let Some(analysis) = interruptible(&context.cancel, move || Ok(Analysis::of(job)))? else {
-            return Ok(interrupted());
+        progress.set_item("comparing ranks");
+        let Some(analysis) = interruptible(&context.cancel, move || Ok(Analysis::new(job)))? else {
+            return Ok(interrupted_summary());
         };
         progress.advance(1);
-        progress.doing(format!("replaying, in up to {}", Bytes(Recorded::memory_needed(&analysis.job))));
+        progress.set_item(format!("replaying, in up to {}", Bytes(RecordedSteps::memory_needed(&analysis.job))));
         let (request, warnings) = (self.request.clone(), of_dumps.clone());
-        let replay = move || Ok(Shown::of(analysis, hang, &warnings, &request));
-        let Some(shown) = interruptible(&context.cancel, replay)? else { return Ok(interrupted()) };
+        let replay = move || Ok(ReplayResults::replay_job(analysis, hang, &warnings, &request));
+        let Some(shown) = interruptible(&context.cancel, replay)? else { return Ok(interrupted_summary()) };
         progress.advance(1);
-        progress.doing("drawing");
+        progress.set_item("drawing");
         let drawn = interruptible(&context.cancel, move || draw(&shown, also).map(|drawn| (shown, drawn)))?;
-        let Some((shown, drawn)) = drawn else { return Ok(interrupted()) };
-        let (others, json) = drawn.place(files)?;
+        let Some((shown, drawn)) = drawn else { return Ok(interrupted_summary()) };
+        let (others, json) = drawn.write_all(files)?;
         progress.advance(1);
         drop(progress);
         shown.warnings[of_dumps.len()..].iter().for_each(|warning| context.warn(warning));
-        let replayed = shown.replayed.iter().flat_map(tables::replayed::of);
+        let replayed = shown.replayed.iter().flat_map(tables::replayed::console_tables);
         Ok(Summary {
             tables: [hang::table(&shown.hang)]
                 .into_iter()
-                .chain(tables::of(&shown.analysis))
+                .chain(tables::console_tables(&shown.analysis))
                 .chain(replayed)
                 .filter(|table| !table.is_empty())
                 .collect(),
@@ -212,14 +214,14 @@ impl Replay {
 }
 
 /// A file that is not written yet.
-struct Drawn {
+struct PendingFile {
     /// What it is, for the list of files.
     what: &'static str,
     file: PathBuf,
     contents: Vec<u8>,
 }
 
-impl Drawn {
+impl PendingFile {
     /// Writes it; returns its row in the list of files.
     fn save(self) -> Result<(&'static str, PathBuf)> {
         atomic_write::save(&self.file, self.contents).map(|()| (self.what, self.file))
@@ -227,39 +229,42 @@ impl Drawn {
 }
 
 /// All files before they are written.
-struct Drawings {
+struct PendingFiles {
     own: Vec<(&'static str, Vec<u8>)>,
-    others: Vec<Drawn>,
+    others: Vec<PendingFile>,
     /// What `replay.json` contains.
     json: Value,
 }
 
 /// Draws all files.
-fn draw(shown: &Shown, also: impl FnOnce(&Job, &Replayed) -> Result<Vec<Drawn>>) -> Result<Drawings> {
-    let json = json::of(shown);
+fn draw(
+    shown: &ReplayResults,
+    also: impl FnOnce(&TrainingJob, &ReplayedJob) -> Result<Vec<PendingFile>>,
+) -> Result<PendingFiles> {
+    let json = json::to_json(shown);
     let mut own = vec![
-        (files::CSV, csv::of(&shown.analysis).to_csv().into_bytes()),
-        (files::REPORT, page::of(shown).to_html().into_bytes()),
+        (files::CSV, csv::to_table(&shown.analysis).to_csv().into_bytes()),
+        (files::REPORT, page::build_page(shown).to_html().into_bytes()),
         (files::TIMELINE, zipped_step(shown)?),
         (files::JSON, format!("{json:#}\n").into_bytes()),
     ];
-    let Some(replayed) = &shown.replayed else { return Ok(Drawings { own, others: Vec::new(), json }) };
-    own.push((files::OPERATIONS, operations_csv::of(&one_step::of(replayed)).to_csv().into_bytes()));
-    Ok(Drawings { own, others: also(&shown.analysis.job, replayed)?, json })
+    let Some(replayed) = &shown.replayed else { return Ok(PendingFiles { own, others: Vec::new(), json }) };
+    own.push((files::OPERATIONS, operations_csv::to_table(&one_step::single_step(replayed)).to_csv().into_bytes()));
+    Ok(PendingFiles { own, others: also(&shown.analysis.job, replayed)?, json })
 }
 
-impl Drawings {
+impl PendingFiles {
     /// Writes all files; returns the list of the other ones, and the contents of `replay.json`.
-    fn place(self, mut files: ResultFiles) -> Result<(Vec<(&'static str, PathBuf)>, Value)> {
+    fn write_all(self, mut files: ResultFiles) -> Result<(Vec<(&'static str, PathBuf)>, Value)> {
         self.own.into_iter().for_each(|(name, contents)| files.add(name, contents));
-        files.place()?;
-        let others = self.others.into_iter().map(Drawn::save).collect::<Result<_>>()?;
+        files.write_all()?;
+        let others = self.others.into_iter().map(PendingFile::save).collect::<Result<_>>()?;
         Ok((others, self.json))
     }
 }
 
 /// The events of a step of median length, and the replayed typical step.
-fn zipped_step(Shown { analysis, replayed, .. }: &Shown) -> Result<Vec<u8>> {
+fn zipped_step(ReplayResults { analysis, replayed, .. }: &ReplayResults) -> Result<Vec<u8>> {
     let mut zipped = GzEncoder::new(Vec::new(), Compression::fast());
     let failed = |cause: std::io::Error| Error::io(Path::new(files::TIMELINE), "compress this file", &cause);
     let window = timeline::window(analysis, analysis.typical());
@@ -268,20 +273,20 @@ fn zipped_step(Shown { analysis, replayed, .. }: &Shown) -> Result<Vec<u8>> {
 }
 
 /// The findings about each rank for the closing table of a configuration.
-fn findings(analysis: &Analysis) -> Vec<Finding> {
+fn findings(analysis: &Analysis) -> Vec<TableFinding> {
     let of_rank = |straggler: &crate::waiting::Straggler| {
         let columns = [
-            (Column::number("waited_for_ms", "others wait"), Cell::from(Milliseconds(straggler.caused.mean))),
-            (Column::number("waited_for_percent", "of the mean step"), Percent(100.0 * straggler.share).into()),
+            (TableColumn::number("waited_for_ms", "others wait"), Cell::from(Milliseconds(straggler.caused.mean))),
+            (TableColumn::number("waited_for_percent", "of the mean step"), Percent(100.0 * straggler.share).into()),
         ];
         let about = format!("rank {}", analysis.job.ranks[straggler.rank].number);
-        columns.map(|(column, cell)| Finding { about: about.clone(), column, cell })
+        columns.map(|(column, cell)| TableFinding { about: about.clone(), column, cell })
     };
     let is_known = analysis.is_waiting_known();
     analysis.stragglers.iter().filter(|_| is_known).flat_map(of_rank).collect()
 }
 
-impl Section for Replay {
+impl Section for ReplayVerb {
     fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let outline = Outline::of_traces("compares the ranks in", &self.traces)
             .results("out", &self.out, files::NAMES)
@@ -291,17 +296,17 @@ impl Section for Replay {
     }
 }
 
-impl Replay {
-    fn parse(values: &Values<'_>) -> Result<Self> {
+impl ReplayVerb {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let what_ifs = values.get::<Option<Vec<String>>>("what_if")?.unwrap_or_default();
-        let request = Request::parse(values, what_ifs)?;
-        let check = |text: &String| request.check_what_if(text).map_err(|error| values.placed("what_if", error));
+        let request = ReplayRequest::parse(values, what_ifs)?;
+        let check = |text: &String| request.check_what_if(text).map_err(|error| values.with_place("what_if", error));
         // A model that is not there may be written by an earlier section.
         if request.check_model().is_ok() {
             request.what_ifs.iter().try_for_each(check)?;
         }
         let record = values.get::<Option<bool>>("record")?.unwrap_or(false);
-        let record = record.then(|| Record::into_folder(values, "recording")).transpose()?;
+        let record = record.then(|| RecordSettings::into_folder(values, "recording")).transpose()?;
         if record.is_none() && values.writes("command") {
             return Err(values
                 .error("command", "traces are read here, and no command is run")
@@ -313,7 +318,7 @@ impl Replay {
             // The results would be read as traces.
             return Err(values.error("recording", "this is the folder of the results, too").expected("another folder"));
         }
-        Ok(Replay { traces, record, out, as_all_ranks: values.get("as_all_ranks")?, request })
+        Ok(ReplayVerb { traces, record, out, as_all_ranks: values.get("as_all_ranks")?, request })
     }
 
     fn files(&self) -> Result<ResultFiles> {
@@ -321,8 +326,8 @@ impl Replay {
     }
 
     /// Refuses one rank of several, unless it was requested to stand for all, and several ranks if that was requested of one.
-    fn check_alone(&self, job: &Job) -> Result<()> {
-        match (job.alone(), self.as_all_ranks) {
+    fn check_alone(&self, job: &TrainingJob) -> Result<()> {
+        match (job.single_rank_error(), self.as_all_ranks) {
             (Some(alone), false) => {
                 Err(alone.help("add the others, or let this one stand for all (perf4sight replay --as-all-ranks)"))
             }
@@ -345,9 +350,9 @@ const FAR: f64 = 2.0;
 const DISTURBED: f64 = 5.0;
 
 /// Warnings about the replay.
-fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
-    let (unlike, independent) = (unlike(analysis, replayed), independent(analysis, replayed));
-    let alone = (replayed.steps.len() == 1 && replayed.answered().next().is_some())
+fn replay_warnings(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<String> {
+    let (unlike, independent) = (left_out_warning(analysis, replayed), independent(analysis, replayed));
+    let alone = (replayed.steps.len() == 1 && replayed.answered_scenarios().next().is_some())
         .then(|| "by how much steps differ is not known of one alone, and is in no interval of what-ifs".to_owned());
     let far = (replayed.worst() > FAR)
         .then(|| format!("the replay of a step is up to {} off what was recorded", Percent(replayed.worst())));
@@ -373,8 +378,8 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
     });
     let late = late_step(analysis, replayed);
     let varying = replayed.mean.is_some();
-    let distorted = replayed.distortion.map(|(plain, distortion)| distorted(plain, distortion, varying));
-    let unknown = replayed.plain_bounds.filter(|_| replayed.answered().next().is_some()).map(|bounds| {
+    let distorted = replayed.distortion.map(|(plain, distortion)| distortion_text(plain, distortion, varying));
+    let unknown = replayed.plain_bounds.filter(|_| replayed.answered_scenarios().next().is_some()).map(|bounds| {
         let [least, most] = bounds.map(|bound| Milliseconds(bound as f64 / 1e6));
         let measure = match replayed.distortion {
             None => "; perf4sight record measures it, or give its time (perf4sight replay --plain-step-ms)",
@@ -384,8 +389,8 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
             "what recording adds to a step is not known, and is in all times: the intervals of what-ifs hold steps from {least}, with each operation at its shortest, to {most}, as recorded, and the plain step, without recording, may be shorter still{measure}"
         )
     });
-    let absent =
-        Some(analysis.job.missing()).filter(|missing| !missing.is_empty() && replayed.answered().next().is_some());
+    let absent = Some(analysis.job.missing())
+        .filter(|missing| !missing.is_empty() && replayed.answered_scenarios().next().is_some());
     let absent = absent.map(|missing| {
         format!(
             "what-ifs change the waiting for {} as if it were transfer: it is part of the transfers, for there is no trace of {}; the intervals go to a step that stays as long as it is, and to one that changes as the work of the others does",
@@ -393,11 +398,11 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
             if missing.len() == 1 { "that rank" } else { "those ranks" }
         )
     });
-    let assumed = replayed.answered().flat_map(|(text, outcome)| {
+    let assumed = replayed.answered_scenarios().flat_map(|(text, outcome)| {
         outcome.assumptions.iter().map(move |assumption| format!("what-if \"{text}\": {assumption}"))
     });
     let unanswered = replayed
-        .unanswered()
+        .unanswered_scenarios()
         .map(|(text, why)| format!("what-if \"{text}\" cannot be asked of these traces: {}", why.in_one_line()));
     [unlike, independent, alone, ahead, late, far, varies, disturbed, distorted, unknown, absent]
         .into_iter()
@@ -408,11 +413,11 @@ fn replay_warnings(analysis: &Analysis, replayed: &Replayed) -> Vec<String> {
 }
 
 /// What was asked and has no answer; a warning gives the reason of each.
-fn without_answer(replayed: &Replayed) -> Option<Error> {
-    let texts: Vec<String> = replayed.unanswered().map(|(text, _)| format!("\"{text}\"")).collect();
+fn without_answer(replayed: &ReplayedJob) -> Option<Error> {
+    let texts: Vec<String> = replayed.unanswered_scenarios().map(|(text, _)| format!("\"{text}\"")).collect();
     let have = if texts.len() == 1 { "has" } else { "have" };
     (!texts.is_empty()).then(|| {
-        let all = counted(replayed.what_ifs.len() as u64, "what-if");
+        let all = count_text(replayed.what_ifs.len() as u64, "what-if");
         Error::usage(format!("{} of {all} {have} no answer: {}", texts.len(), texts.join(", ")))
     })
 }
@@ -421,7 +426,7 @@ fn without_answer(replayed: &Replayed) -> Option<Error> {
 const BROKEN: f64 = 50.0;
 
 /// That most steps take other times than they were recorded with, so that nothing follows from them.
-fn unlike_record(replayed: &Replayed) -> Option<Error> {
+fn unlike_record(replayed: &ReplayedJob) -> Option<Error> {
     let off: Vec<f64> = replayed.steps.iter().map(|step| step.error().abs()).collect();
     (!off.is_empty() && median(&off) > BROKEN).then(|| {
         Error::input(format!(
@@ -436,7 +441,7 @@ fn unlike_record(replayed: &Replayed) -> Option<Error> {
 const NAMED_STEPS: usize = 4;
 
 /// Which steps are not replayed.
-fn unlike(analysis: &Analysis, replayed: &Replayed) -> Option<String> {
+fn left_out_warning(analysis: &Analysis, replayed: &ReplayedJob) -> Option<String> {
     let (all, alike) = (analysis.job.steps.len(), replayed.steps.len());
     if alike == all {
         return None;
@@ -454,8 +459,8 @@ fn unlike(analysis: &Analysis, replayed: &Replayed) -> Option<String> {
 }
 
 /// Ranks of which nobody knows whom they wait for.
-fn independent(analysis: &Analysis, replayed: &Replayed) -> Option<String> {
-    replayed.answered().next()?;
+fn independent(analysis: &Analysis, replayed: &ReplayedJob) -> Option<String> {
+    replayed.answered_scenarios().next()?;
     let ranks = rank_list(&analysis.unknown_waiting()?);
     Some(format!(
         "who waits for whom is not known of {ranks}: what-ifs take ranks for independent where nothing shows that they wait, and the intervals go to a step that stays as long as it is"
@@ -466,7 +471,7 @@ fn independent(analysis: &Analysis, replayed: &Replayed) -> Option<String> {
 const LATE: f64 = 1.2;
 
 /// Says that the replayed step and what-ifs are without a step that is longer than all others by far.
-fn late_step(analysis: &Analysis, replayed: &Replayed) -> Option<String> {
+fn late_step(analysis: &Analysis, replayed: &ReplayedJob) -> Option<String> {
     let mut by_time: Vec<_> = replayed.steps.iter().collect();
     by_time.sort_by_key(|step| std::cmp::Reverse(step.recorded));
     let [longest, next, ..] = by_time.as_slice() else { return None };
@@ -481,16 +486,20 @@ fn late_step(analysis: &Analysis, replayed: &Replayed) -> Option<String> {
 }
 
 /// How recorded steps differ from plain ones, and what was done about it.
-fn distorted(plain: PlainStep, distortion: Distortion, varies: bool) -> String {
+fn distortion_text(plain: PlainStep, distortion: RecordingDistortion, varies: bool) -> String {
     let middle = if varies { "mean" } else { "median" };
     let longer = if distortion.percent() < 0.0 { "shorter" } else { "longer" };
     let done = match distortion.correction {
-        Correction::Threads(_) => "the work of threads was shortened until it took as long as a step without recording",
-        Correction::All(_) => "all times were stretched until it took as long as a step without recording",
-        Correction::None => "recording does not explain how far that is from a step without it: nothing was corrected",
+        StepCorrection::Threads(_) => {
+            "the work of threads was shortened until it took as long as a step without recording"
+        }
+        StepCorrection::All(_) => "all times were stretched until it took as long as a step without recording",
+        StepCorrection::None => {
+            "recording does not explain how far that is from a step without it: nothing was corrected"
+        }
     };
     let measured = match plain.steps {
-        Some(steps) => format!("the {middle} of {} without recording", counted(steps as u64, "step")),
+        Some(steps) => format!("the {middle} of {} without recording", count_text(steps as u64, "step")),
         None => "the plain step".to_owned(),
     };
     let percent = Percent(distortion.percent().abs());

@@ -3,26 +3,26 @@
 
 use super::tables::replayed::kind;
 use crate::graph::NodeId;
-use crate::replayed::Replayed;
+use crate::replayed_job::ReplayedJob;
 use crate::simulate::{sensitivity, slack};
 use perf4sight_base::units::Milliseconds;
-use perf4sight_report::{Column, Table};
+use perf4sight_report::{Table, TableColumn};
 
 /// Rows at most; a longer table would be gigabytes.
 const LISTED: usize = 200_000;
 
 /// The whole table, in the order of the starts.
-pub(super) fn of(replayed: &Replayed) -> Table {
+pub(super) fn to_table(replayed: &ReplayedJob) -> Table {
     let columns = [
-        Column::number("rank", "rank"),
-        Column::text("on", "thread, stream or link"),
-        Column::text("operation", "operation"),
-        Column::text("kind", "kind"),
-        Column::number("start_ms", "start"),
-        Column::number("takes_ms", "takes"),
-        Column::number("slack_ms", "slack"),
-        Column::text("step_longer_with_it", "step gets longer with it"),
-        Column::text("step_shorter_with_it", "step gets shorter with it"),
+        TableColumn::number("rank", "rank"),
+        TableColumn::text("on", "thread, stream or link"),
+        TableColumn::text("operation", "operation"),
+        TableColumn::text("kind", "kind"),
+        TableColumn::number("start_ms", "start"),
+        TableColumn::number("takes_ms", "takes"),
+        TableColumn::number("slack_ms", "slack"),
+        TableColumn::text("step_longer_with_it", "step gets longer with it"),
+        TableColumn::text("step_shorter_with_it", "step gets shorter with it"),
     ];
     let mut table = Table::new("Operations of the replayed step", columns);
     let (graph, schedule) = (&replayed.step.graph, &replayed.schedule);

@@ -1,15 +1,15 @@
 //! Writes `report.html`: the answer, who waits for whom, one step of all ranks, exposed communication, clocks.
 
-use super::{Shown, tables};
+use super::{ReplayResults, tables};
 use crate::Analysis;
-use crate::exposed::Times;
-use crate::replayed::Replayed;
-use crate::waiting::{Activity, Span, State, spans};
-use perf4sight_base::units::{Milliseconds, Percent, grouped};
+use crate::exposed::CommunicationTimes;
+use crate::replayed_job::ReplayedJob;
+use crate::waiting::{RankActivity, RankSpan, RankState, spans};
+use perf4sight_base::units::{Milliseconds, Percent, grouped_digits};
 use perf4sight_report as report;
 use perf4sight_report::{
-    Axis, Block, Chart, Colour, Content, Fact, Group, HeatCell, Heatmap, Page, Plot, Series, Sign, StackedBars,
-    Texture, Timeline, Whole, sentence,
+    Axis, BarGroup, BarLength, Block, CellContent, CellSign, Chart, Colour, Fact, HeatCell, Heatmap, Page, Plot,
+    Series, StackedBars, Texture, Timeline, sentence,
 };
 use perf4sight_traces::shortened::briefest;
 
@@ -17,8 +17,8 @@ use perf4sight_traces::shortened::briefest;
 const DRAWN: usize = 32;
 
 /// The whole page.
-pub(super) fn of(shown: &Shown) -> Page {
-    let Shown { analysis, replayed, answer, warnings, hang, .. } = shown;
+pub(super) fn build_page(shown: &ReplayResults) -> Page {
+    let ReplayResults { analysis, replayed, answer, warnings, hang, .. } = shown;
     let mut page = Page::new("Who waits for whom in distributed training", subtitle(analysis));
     if !hang.blocked.is_empty() {
         page.chapter("Operations that do not end", [Block::Table(super::hang::table(hang))]);
@@ -38,10 +38,10 @@ pub(super) fn of(shown: &Shown) -> Page {
     page
 }
 
-fn replay(analysis: &Analysis, replayed: &Replayed) -> Vec<Block> {
+fn replay(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<Block> {
     let mut facts = vec![
         Fact::new("replayed step", Milliseconds(replayed.typical as f64 / 1e6))
-            .remark(format!("{} operations", grouped(replayed.step.graph.nodes().len() as u64))),
+            .remark(format!("{} operations", grouped_digits(replayed.step.graph.nodes().len() as u64))),
     ];
     facts.extend(replayed.error().map(|error| {
         Fact::new("off steps that were left out", Percent(error.median)).remark(format!(
@@ -52,7 +52,7 @@ fn replay(analysis: &Analysis, replayed: &Replayed) -> Vec<Block> {
     }));
     let tables = [
         tables::replayed::what_ifs(replayed),
-        tables::replayed::alone(replayed),
+        tables::replayed::single_rank_table(replayed),
         tables::replayed::ranks(replayed),
         tables::replayed::critical(replayed),
         tables::replayed::names(replayed),
@@ -110,7 +110,7 @@ fn facts(analysis: &Analysis) -> Vec<Fact> {
 }
 
 /// The ranks that are drawn, in order.
-fn drawn(analysis: &Analysis) -> Vec<usize> {
+fn drawn_ranks(analysis: &Analysis) -> Vec<usize> {
     let mut ranks: Vec<usize> = analysis.stragglers.iter().map(|straggler| straggler.rank).take(DRAWN).collect();
     ranks.sort_unstable();
     ranks
@@ -121,10 +121,10 @@ fn name(analysis: &Analysis, rank: usize) -> String {
 }
 
 fn heatmap(analysis: &Analysis) -> Chart {
-    let ranks = drawn(analysis);
+    let ranks = drawn_ranks(analysis);
     let cell = |rank: usize, other: usize| {
         let wait = analysis.waiting.summary(rank, other).map_or(0.0, |wait| wait.mean);
-        let content = if rank == other { Content::Sign(Sign::Blank) } else { Content::Number(wait) };
+        let content = if rank == other { CellContent::Sign(CellSign::Blank) } else { CellContent::Number(wait) };
         let label = format!("{} waits {} for {}", name(analysis, rank), Milliseconds(wait), name(analysis, other));
         HeatCell { content, label }
     };
@@ -157,25 +157,25 @@ const SERIES: [(&str, Colour); 8] = [
 ];
 
 /// The name of the series of a state.
-fn series(state: &State) -> &'static str {
+fn series(state: &RankState) -> &'static str {
     match state {
-        State::Busy(activity) => activity.kind(),
-        State::Waiting => "waiting",
-        State::Transfer => "transfer",
+        RankState::Busy(activity) => activity.kind(),
+        RankState::Waiting => "waiting",
+        RankState::Transfer => "transfer",
     }
 }
 
 fn timeline(analysis: &Analysis) -> Chart {
-    let (ranks, step) = (drawn(analysis), analysis.typical());
+    let (ranks, step) = (drawn_ranks(analysis), analysis.typical());
     let (begin, _) = crate::timeline::window(analysis, step);
-    let all: Vec<(usize, Span)> = ranks
+    let all: Vec<(usize, RankSpan)> = ranks
         .iter()
         .enumerate()
         .flat_map(|(track, rank)| spans(analysis, *rank, step).into_iter().map(move |span| (track, span)))
         .collect();
-    let place = |(track, span): &(usize, Span)| {
+    let place = |(track, span): &(usize, RankSpan)| {
         let [start, stop] = [span.time.0, span.time.1].map(|at| (at - begin) as f64 / 1e6);
-        report::Span { track: *track, start, end: stop, name: label(&span.state) }
+        report::TimelineSpan { track: *track, start, end: stop, name: label(&span.state) }
     };
     let series = SERIES.map(|(name, colour)| {
         let own = all.iter().filter(|(_, span)| series(&span.state) == name).map(place);
@@ -184,7 +184,7 @@ fn timeline(analysis: &Analysis) -> Chart {
     let plot = Timeline {
         time: Axis::linear("time (ms)"),
         tracks: ranks.iter().map(|rank| name(analysis, *rank)).collect(),
-        series: series.into_iter().filter(|series: &Series<report::Span>| !series.data.is_empty()).collect(),
+        series: series.into_iter().filter(|series: &Series<report::TimelineSpan>| !series.data.is_empty()).collect(),
     };
     let caption = format!(
         "{}, a step of median length, on one clock. Where a rank computes and exchanges data at the same time, its computation is drawn on CPUs, the exchange on GPUs unless a kernel runs. timeline.json.gz holds all its events, for Perfetto (ui.perfetto.dev, Open trace file).",
@@ -193,31 +193,31 @@ fn timeline(analysis: &Analysis) -> Chart {
     Chart::new("One step on all ranks", caption, Plot::Timeline(plot))
 }
 
-fn label(state: &State) -> String {
+fn label(state: &RankState) -> String {
     match state {
-        State::Busy(Activity::Nothing { .. }) => String::new(),
-        State::Busy(activity) => briefest(&activity.name()),
-        State::Waiting => "waits".to_owned(),
-        State::Transfer => "transfer".to_owned(),
+        RankState::Busy(RankActivity::Nothing { .. }) => String::new(),
+        RankState::Busy(activity) => briefest(&activity.name()),
+        RankState::Waiting => "waits".to_owned(),
+        RankState::Transfer => "transfer".to_owned(),
     }
 }
 
 /// Exposed and hidden communication of each rank.
 fn bars(analysis: &Analysis) -> Chart {
-    let ranks = drawn(analysis);
-    let series = |name: &str, part: &dyn Fn(&Times) -> f64, colour: Colour| {
+    let ranks = drawn_ranks(analysis);
+    let series = |name: &str, part: &dyn Fn(&CommunicationTimes) -> f64, colour: Colour| {
         Series::new(name, ranks.iter().map(|rank| part(&analysis.exposed[*rank].all)).collect::<Vec<f64>>())
             .coloured(colour)
     };
     let plot = StackedBars {
-        groups: vec![Group { name: String::new(), bars: ranks.iter().map(|rank| name(analysis, *rank)).collect() }],
+        groups: vec![BarGroup { name: String::new(), bars: ranks.iter().map(|rank| name(analysis, *rank)).collect() }],
         value: Axis::linear("per step (ms)"),
         series: vec![
             series("exposed: waiting for other ranks", &|times| times.waiting, Colour::Rival),
             series("exposed: transfer", &|times| times.exposed - times.waiting, Colour::Nth(4)),
             series("hidden behind computation", &|times| times.hidden, Colour::Nth(0)),
         ],
-        whole: Whole::Sum,
+        whole: BarLength::Sum,
         keys: Vec::new(),
         intervals: Vec::new(),
     };

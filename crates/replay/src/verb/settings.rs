@@ -1,24 +1,24 @@
 //! The settings of `[replay]` and `perf4sight replay`.
 
 use super::traces::TRACES;
-use crate::communication::Algorithm;
+use crate::communication::CollectiveAlgorithm;
 use perf4sight_record::settings as record;
-use perf4sight_verb::config::Missing::Unset;
-use perf4sight_verb::config::{Setting, Table, flag, number, path, text, word};
+use perf4sight_verb::config::DefaultValue::Unset;
+use perf4sight_verb::config::{Setting, SettingTable, flag, number, path, text, word};
 
-pub(super) const TABLE: Table = Table {
+pub(super) const TABLE: SettingTable = SettingTable {
     section: "replay",
     about: "shows from the traces of all ranks who waits for whom in distributed training, and which communication is exposed",
     groups: &[
         &[
             TRACES.or_on_command_line(Unset).one_of("traces or --record"),
-            path("out").or("replay").value("DIR").help(
+            path("out").or_default("replay").value("DIR").help(
                 "Folder for report.html, replay.json, replay.csv, operations.csv and timeline.json.gz. Earlier results in it are replaced.",
             ),
-            flag("as_all_ranks").or("False").help("One rank's trace stands for all ranks; waiting is then unknown."),
-            text("what_if").many().value("CHANGE")
+            flag("as_all_ranks").or_default("False").help("One rank's trace stands for all ranks; waiting is then unknown."),
+            text("what_if").many_values().value("CHANGE")
                 .help("What to change: 'bandwidth x 0.5', 'ranks = 64', 'bucket_cap_mb = 8' and others (replay --help lists them, docs/replay.md with what they assume). Join the changes of one what-if with semicolons."),
-            word("algorithm", Algorithm::names).or("ring")
+            word("algorithm", CollectiveAlgorithm::names).or_default("ring")
                 .help("How collective operations are done."),
             number("plain_step_ms", 1e-6).value("MS")
                 .help("Milliseconds of a step without the profiler, the mean of many; what recording adds is then taken out. What perf4sight record timed is known without it."),
@@ -28,7 +28,7 @@ pub(super) const TABLE: Table = Table {
                 .help("A model of operations, for the what-if 'gpu = H100'; cost-model train fits one."),
             flag("record").on_command_line().requires("command").one_of("traces or --record")
                 .help("Record every rank of the command behind two dashes first, as perf4sight record does."),
-            of_recording(path("recording").or("recording").value("DIR"))
+            of_recording(path("recording").or_default("recording").value("DIR"))
                 .help("Folder for the traces and times that --record makes."),
         ],
         &RECORDING,

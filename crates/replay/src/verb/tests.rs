@@ -1,10 +1,10 @@
 //! `replay` as a whole, on made-up traces and dumps.
 
 use super::*;
-use crate::communication::Algorithm;
-use crate::synthetic::{Cluster, cluster, write_traces};
+use crate::communication::CollectiveAlgorithm;
+use crate::synthetic::{SyntheticCluster, cluster, write_traces};
 use perf4sight_base::overwrite::PROGRAM;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use std::time::SystemTime;
 use tempfile::TempDir;
 
 fn context() -> Context {
-    let settings = Settings { mode: Mode::Json, colour: false, bars: false, width: None };
+    let settings = ConsoleSettings { mode: OutputMode::Json, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
     Context::new(console, || SystemTime::UNIX_EPOCH, Arc::default(), PathBuf::new(), String::new())
 }
 
-fn replay(traces: Vec<PathBuf>, out: &Path, what_ifs: &[&str], algorithm: Algorithm) -> Replay {
+fn replay(traces: Vec<PathBuf>, out: &Path, what_ifs: &[&str], algorithm: CollectiveAlgorithm) -> ReplayVerb {
     let what_ifs = what_ifs.iter().map(|text| (*text).to_owned()).collect();
-    let request = Request { what_ifs, algorithm, ..Request::default() };
-    Replay { record: None, traces, out: out.to_owned(), as_all_ranks: false, request }
+    let request = ReplayRequest { what_ifs, algorithm, ..ReplayRequest::default() };
+    ReplayVerb { record: None, traces, out: out.to_owned(), as_all_ranks: false, request }
 }
 
 /// A folder with three steps of a cluster of four ranks on a slow link.
 fn traces() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let shape = Cluster { ranks: 4, layers: 8, per_byte: 1.0, jitter: 0.01, ..Cluster::default() };
+    let shape = SyntheticCluster { ranks: 4, layers: 8, per_byte: 1.0, jitter: 0.01, ..SyntheticCluster::default() };
     let steps: Vec<_> = (0..3).map(|seed| cluster(&shape, seed).unwrap()).collect();
     write_traces(&steps, &[], folder.path()).unwrap();
     folder
@@ -48,7 +48,7 @@ fn what_the_traces_cannot_answer_leaves_the_other_answers() {
     let (traces, out) = (traces(), tempfile::tempdir().unwrap());
     let what_ifs =
         ["operations 'gelu*' x 0.5", "rank 9 as the others", "bandwidth x 1e-6; bandwidth x 1e-6", "bandwidth x 0.5"];
-    let replay = replay(vec![traces.path().to_owned()], out.path(), &what_ifs, Algorithm::Ring);
+    let replay = replay(vec![traces.path().to_owned()], out.path(), &what_ifs, CollectiveAlgorithm::Ring);
     let mut context = context();
     let summary = replay.run(&mut context).unwrap();
     let failure = summary.failure.map(|failure| failure.to_string()).unwrap_or_default();
@@ -72,7 +72,7 @@ fn what_the_traces_cannot_answer_leaves_the_other_answers() {
 fn another_gpu_without_a_model_leaves_the_other_answers() {
     let (traces, out) = (traces(), tempfile::tempdir().unwrap());
     let what_ifs = ["gpu = H100", "bandwidth x 0.5"];
-    let replay = replay(vec![traces.path().to_owned()], out.path(), &what_ifs, Algorithm::Ring);
+    let replay = replay(vec![traces.path().to_owned()], out.path(), &what_ifs, CollectiveAlgorithm::Ring);
     let mut context = context();
     let summary = replay.run(&mut context).unwrap();
     let failure = summary.failure.map(|failure| failure.to_string()).unwrap_or_default();
@@ -91,7 +91,9 @@ fn another_gpu_without_a_model_leaves_the_other_answers() {
 #[test]
 fn as_many_ranks_by_the_same_algorithm_change_nothing() {
     let (traces, out) = (traces(), tempfile::tempdir().unwrap());
-    for (algorithm, same) in [(Algorithm::Ring, "ranks = 4 by ring"), (Algorithm::Tree, "ranks = 4 by tree")] {
+    for (algorithm, same) in
+        [(CollectiveAlgorithm::Ring, "ranks = 4 by ring"), (CollectiveAlgorithm::Tree, "ranks = 4 by tree")]
+    {
         replay(vec![traces.path().to_owned()], out.path(), &["ranks = 4", same], algorithm)
             .run(&mut context())
             .unwrap();
@@ -107,7 +109,8 @@ fn an_assumed_latency_is_said_and_a_table_knows_it() {
     fs::write(&table, "1000 250 float sum -1 40.0 0 0 0\n8000000 2000000 float sum -1 9000.0 0 0 0\n").unwrap();
     let what_ifs = ["bandwidth x 2", "latency x 2"];
     for (nccl_tests, answered) in [(None, [true, false]), (Some(table), [true, true])] {
-        let mut replay = replay(vec![traces.path().to_owned()], &out.path().join("replay"), &what_ifs, Algorithm::Ring);
+        let mut replay =
+            replay(vec![traces.path().to_owned()], &out.path().join("replay"), &what_ifs, CollectiveAlgorithm::Ring);
         replay.request.nccl_tests = nccl_tests;
         let mut context = context();
         replay.run(&mut context).unwrap();
@@ -126,7 +129,7 @@ fn results_among_the_traces_are_no_traces() {
     collect::verb(here.clone(), traces.path().join("collected.json.gz")).run(&mut context()).unwrap();
     for _ in 0..2 {
         let mut context = context();
-        replay(here.clone(), traces.path(), &[], Algorithm::Ring).run(&mut context).unwrap();
+        replay(here.clone(), traces.path(), &[], CollectiveAlgorithm::Ring).run(&mut context).unwrap();
         assert_eq!(read(traces.path())["ranks"].as_array().unwrap().len(), 4);
         let skipped = context.warnings().iter().find(|warning| warning.contains("skipped"));
         assert_eq!(skipped, None);
@@ -169,7 +172,7 @@ fn timelines_begin_at_zero_and_no_slices_of_a_row_overlap_in_part() {
     let here = vec![traces.path().to_owned()];
     let joined = out.path().join("all.json.gz");
     collect::verb(here.clone(), joined.clone()).run(&mut context()).unwrap();
-    replay(here, out.path(), &[], Algorithm::Ring).run(&mut context()).unwrap();
+    replay(here, out.path(), &[], CollectiveAlgorithm::Ring).run(&mut context()).unwrap();
     for timeline in [joined, out.path().join(files::TIMELINE)] {
         let rows = slices(&timeline);
         assert_eq!(rows.values().flatten().map(|[begin, _]| *begin).min(), Some(0), "{}", timeline.display());
@@ -213,7 +216,7 @@ fn one_clock_has_no_uncertainty_and_a_drift_is_no_offset_alone() {
             );
             fs::write(traces.path().join(name), text).unwrap();
         }
-        replay(vec![traces.path().to_owned()], out.path(), &[], Algorithm::Ring).run(&mut context()).unwrap();
+        replay(vec![traces.path().to_owned()], out.path(), &[], CollectiveAlgorithm::Ring).run(&mut context()).unwrap();
         let row = read(out.path())["ranks"][1].clone();
         ["clock_sure_ms", "clock_drift_us_per_s"].map(|key| row[key].as_f64())
     };
@@ -230,7 +233,7 @@ fn a_hang_is_written_with_the_keys_of_every_replay() {
     let [out, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let flight = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/flight");
     let dumps = (0..3).map(|rank| flight.join(format!("gloo_trace_rank_{rank}"))).collect();
-    let hanging = replay(dumps, out.path(), &["bandwidth x 2"], Algorithm::Ring);
+    let hanging = replay(dumps, out.path(), &["bandwidth x 2"], CollectiveAlgorithm::Ring);
     // Twice: what it wrote is its own to replace.
     for _ in 0..2 {
         let summary = hanging.run(&mut context()).unwrap();
@@ -241,7 +244,7 @@ fn a_hang_is_written_with_the_keys_of_every_replay() {
     assert!(hang["hang"]["operations"].is_array() && hang["generator"] == PROGRAM);
     assert!(hang["warnings"].to_string().contains("what changes would bring"));
     let traces = traces();
-    replay(vec![traces.path().to_owned()], other.path(), &[], Algorithm::Ring).run(&mut context()).unwrap();
+    replay(vec![traces.path().to_owned()], other.path(), &[], CollectiveAlgorithm::Ring).run(&mut context()).unwrap();
     let keys = |json: &Value| json.as_object().unwrap().keys().cloned().collect::<BTreeSet<String>>();
     assert_eq!(keys(&hang), keys(&read(other.path())));
     assert!(fs::read_to_string(out.path().join(files::REPORT)).unwrap().contains("all_reduce"));
@@ -252,7 +255,8 @@ fn a_hang_is_written_with_the_keys_of_every_replay() {
 fn a_folder_of_others_is_refused_with_advice_that_works() {
     let (traces, out) = (traces(), tempfile::tempdir().unwrap());
     fs::write(out.path().join(files::JSON), "own").unwrap();
-    let refused = replay(vec![traces.path().to_owned()], out.path(), &[], Algorithm::Ring).run(&mut context()).err();
+    let refused =
+        replay(vec![traces.path().to_owned()], out.path(), &[], CollectiveAlgorithm::Ring).run(&mut context()).err();
     assert_eq!(refused.as_ref().and_then(Error::remedy), Some("choose another folder (out)"));
 }
 
@@ -288,7 +292,7 @@ fn a_rank_that_ends_late_is_not_late_twice_in_the_files() {
         );
         fs::write(traces.path().join(format!("rank{rank}.json")), text).unwrap();
     }
-    replay(vec![traces.path().to_owned()], out.path(), &[], Algorithm::Ring).run(&mut context()).unwrap();
+    replay(vec![traces.path().to_owned()], out.path(), &[], CollectiveAlgorithm::Ring).run(&mut context()).unwrap();
     assert_eq!(read(out.path())["replay"]["typical_ms"], 100.0);
     let table = fs::read_to_string(out.path().join(files::OPERATIONS)).unwrap();
     let ends = table.lines().skip(1).map(|line| {
@@ -310,21 +314,21 @@ fn nothing_is_written_after_ctrl_c() {
         context
     };
     let place = |name: &str| out.path().join(name);
-    replay(here(), &place("replay"), &[], Algorithm::Ring).run(&mut context()).unwrap();
+    replay(here(), &place("replay"), &[], CollectiveAlgorithm::Ring).run(&mut context()).unwrap();
     collect::verb(here(), place("all.json.gz")).run(&mut context()).unwrap();
     statistic::new(here(), place("statistic.csv")).run(&mut context()).unwrap();
     let written: Vec<PathBuf> = fs::read_dir(out.path()).unwrap().flatten().map(|entry| entry.path()).collect();
     assert!(written.iter().all(|path| path.is_dir() && fs::read_dir(path).unwrap().next().is_none()), "{written:?}");
     // A file of which a part is written is not there.
     let target = until_cancelled::UntilCancelled { target: Vec::new(), cancel: context().cancel };
-    assert!(crate::timeline::write(&Analysis::of(Job::read(&here()).unwrap()), None, None, target).is_err());
+    assert!(crate::timeline::write(&Analysis::new(TrainingJob::read(&here()).unwrap()), None, None, target).is_err());
 }
 
 #[test]
 fn as_all_ranks_is_of_one_rank() {
     let (traces, out) = (traces(), tempfile::tempdir().unwrap());
-    let verb = replay(vec![traces.path().to_owned()], out.path(), &[], Algorithm::Ring);
-    let refused = Replay { as_all_ranks: true, ..verb }.run(&mut context()).unwrap_err().to_string();
+    let verb = replay(vec![traces.path().to_owned()], out.path(), &[], CollectiveAlgorithm::Ring);
+    let refused = ReplayVerb { as_all_ranks: true, ..verb }.run(&mut context()).unwrap_err().to_string();
     assert!(refused.contains("one rank alone can stand for all, and there are traces of 4"), "{refused}");
 }
 
@@ -333,7 +337,7 @@ fn as_all_ranks_is_of_one_rank() {
 fn what_is_named_twice_is_read_once() {
     let (traces, out) = (traces(), tempfile::tempdir().unwrap());
     let paths = vec![traces.path().to_owned(), traces.path().join("."), traces.path().join("rank0.json")];
-    replay(paths, out.path(), &[], Algorithm::Ring).run(&mut context()).unwrap();
+    replay(paths, out.path(), &[], CollectiveAlgorithm::Ring).run(&mut context()).unwrap();
     assert_eq!(read(out.path())["ranks"].as_array().unwrap().len(), 4);
 }
 
@@ -341,12 +345,12 @@ fn what_is_named_twice_is_read_once() {
 #[test]
 fn a_step_that_is_longer_than_all_others_is_told() {
     let (traces, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let shape = Cluster { ranks: 2, layers: 4, per_byte: 1.0, ..Cluster::default() };
-    let late = Cluster { per_byte: 100.0, ..shape.clone() };
+    let shape = SyntheticCluster { ranks: 2, layers: 4, per_byte: 1.0, ..SyntheticCluster::default() };
+    let late = SyntheticCluster { per_byte: 100.0, ..shape.clone() };
     let steps: Vec<_> = (0..5).map(|seed| cluster(if seed == 3 { &late } else { &shape }, seed).unwrap()).collect();
     write_traces(&steps, &[], traces.path()).unwrap();
     let mut context = context();
-    replay(vec![traces.path().to_owned()], out.path(), &[], Algorithm::Ring).run(&mut context).unwrap();
+    replay(vec![traces.path().to_owned()], out.path(), &[], CollectiveAlgorithm::Ring).run(&mut context).unwrap();
     let warning = context.warnings().iter().find(|warning| warning.contains("what made that one longer"));
     assert!(warning.is_some_and(|warning| warning.starts_with("ProfilerStep#")), "{:?}", context.warnings());
 }

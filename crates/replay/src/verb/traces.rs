@@ -3,15 +3,15 @@
 use crate::inputs;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
-use perf4sight_verb::config::Missing::Required;
-use perf4sight_verb::config::{Setting, Values, path};
+use perf4sight_verb::config::DefaultValue::Required;
+use perf4sight_verb::config::{Setting, SettingValues, path};
 use perf4sight_verb::{KeyedPath, Outline};
 use std::path::{Path, PathBuf};
 
 /// The declaration of the key `traces`.
 pub(super) const TRACES: Setting = path("traces")
-    .many()
-    .or("{record.out}")
+    .many_values()
+    .or_default("{record.out}")
     .or_on_command_line(Required)
     .positional("PATH")
     .help("Traces of one job, one of each rank, or a folder of them.");
@@ -20,7 +20,7 @@ pub(super) const TRACES: Setting = path("traces")
 ///
 /// # Errors
 /// An empty list.
-pub(super) fn traces(values: &Values<'_>) -> Result<Vec<PathBuf>> {
+pub(super) fn traces(values: &SettingValues<'_>) -> Result<Vec<PathBuf>> {
     let traces: Vec<PathBuf> = values.get::<Option<_>>("traces")?.unwrap_or_default();
     match traces.is_empty() {
         true => Err(values.error("traces", "there are none").expected("files or folders")),

@@ -1,9 +1,9 @@
 //! When CPU threads are in an operator that only waits for an exchange to end.
 
-use crate::collectives::Call;
-use crate::ranks::Rank;
+use crate::collectives::CollectiveCall;
+use crate::ranks::JobRank;
 use perf4sight_traces::intervals::{Interval, union};
-use perf4sight_traces::{Category, Innermost, NameId, Phase, TrackId};
+use perf4sight_traces::{EventCategory, EventPhase, Innermost, NameId, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
 /// Ends of the names of operators of PyTorch that wait for an exchange: `_c10d_functional::wait_tensor`, `c10d::wait`.
@@ -19,9 +19,9 @@ const CONSISTENT: f64 = 0.8;
 const FEWEST: usize = 3;
 
 /// For each thread, when it waits for exchanges in an operator.
-pub(crate) fn blocked(rank: &Rank, calls: &[Call]) -> BTreeMap<TrackId, Vec<Interval>> {
+pub(crate) fn blocked_times(rank: &JobRank, calls: &[CollectiveCall]) -> BTreeMap<TrackId, Vec<Interval>> {
     let pieces = innermost(rank);
-    let exchanges = Exchanging::of(calls);
+    let exchanges = ExchangingTimes::from_calls(calls);
     let mut counts: HashMap<NameId, [usize; 2]> = HashMap::new();
     for (time, name) in pieces.values().flatten().filter(|(time, _)| exchanges.may_block(*time)) {
         let [all, together] = counts.entry(*name).or_default();
@@ -43,26 +43,26 @@ pub(crate) fn blocked(rank: &Rank, calls: &[Call]) -> BTreeMap<TrackId, Vec<Inte
 }
 
 /// The innermost operator of each thread at each moment.
-fn innermost(rank: &Rank) -> BTreeMap<TrackId, Vec<(Interval, NameId)>> {
+fn innermost(rank: &JobRank) -> BTreeMap<TrackId, Vec<(Interval, NameId)>> {
     let mut threads: BTreeMap<TrackId, Innermost<NameId>> = BTreeMap::new();
-    let operators = rank.trace.events.iter().filter(|event| event.category == Category::Operator);
-    for event in operators.filter(|event| event.phase == Phase::Complete && event.duration > 0) {
+    let operators = rank.trace.events.iter().filter(|event| event.category == EventCategory::Operator);
+    for event in operators.filter(|event| event.phase == EventPhase::Complete && event.duration > 0) {
         threads.entry(event.track).or_default().begin((event.start, event.end()), event.name);
     }
     threads.into_iter().map(|(track, nest)| (track, nest.finish().0)).collect()
 }
 
 /// When exchanges go on.
-struct Exchanging {
+struct ExchangingTimes {
     union: Vec<Interval>,
     ends: Vec<i64>,
 }
 
-impl Exchanging {
-    fn of(calls: &[Call]) -> Self {
+impl ExchangingTimes {
+    fn from_calls(calls: &[CollectiveCall]) -> Self {
         let mut ends: Vec<i64> = calls.iter().map(|call| call.time.1).collect();
         ends.sort_unstable();
-        Exchanging { union: union(calls.iter().map(|call| call.time)), ends }
+        ExchangingTimes { union: union(calls.iter().map(|call| call.time)), ends }
     }
 
     /// Whether a piece of time is long enough and begins while an exchange goes on.
@@ -82,40 +82,49 @@ impl Exchanging {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collectives::Exchanges;
-    use crate::ranks::Job;
+    use crate::collectives::RankExchanges;
+    use crate::ranks::TrainingJob;
     use perf4sight_base::error::Result;
     use perf4sight_traces::intervals::length;
-    use perf4sight_traces::{Builder, Collective, Ranked, Span};
+    use perf4sight_traces::{CollectiveArguments, NewEvent, RankTrace, TraceBuilder};
 
     /// Four times: an exchange of 10 ms on a thread of the library; the operator around it begins after 1 ms and ends with it,
     /// the next one computes for 8 ms during another exchange of 20 ms.
-    fn job(around: &str) -> Result<Job> {
-        let mut builder = Builder::new("rank0.json".as_ref());
+    fn job(around: &str) -> Result<TrainingJob> {
+        let mut builder = TraceBuilder::new("rank0.json".as_ref());
         for step in 0..4 {
             let at = step * 100_000_000;
-            let exchange = |from: i64, to: i64| Span {
+            let exchange = |from: i64, to: i64| NewEvent {
                 name: "gloo:all_reduce",
-                category: Category::Annotation,
+                category: EventCategory::Annotation,
                 track: ["1", "9"],
                 time: (at + from * 1_000_000, at + to * 1_000_000),
-                collective: Some(Collective { operation: "all_reduce".to_owned(), ..Collective::default() }),
+                collective: Some(CollectiveArguments {
+                    operation: "all_reduce".to_owned(),
+                    ..CollectiveArguments::default()
+                }),
             };
             builder.add(exchange(0, 10));
             builder.add(exchange(20, 40));
             for (name, from, to) in [(around, 1, 10), ("aten::mm", 21, 29)] {
                 let time = (at + from * 1_000_000, at + to * 1_000_000);
-                builder.add(Span { name, category: Category::Operator, track: ["1", "1"], time, collective: None });
+                builder.add(NewEvent {
+                    name,
+                    category: EventCategory::Operator,
+                    track: ["1", "1"],
+                    time,
+                    collective: None,
+                });
             }
         }
-        Job::of(vec![Ranked { rank: 0, trace: builder.finish() }])
+        TrainingJob::from_traces(vec![RankTrace { rank: 0, trace: builder.finish() }])
     }
 
     #[test]
     fn an_operator_that_ends_with_exchanges_waits_and_one_that_ends_before_computes() -> Result<()> {
         for around in ["RegisterPostBackwardFunctionBackward", "_c10d_functional::wait_tensor"] {
             let job = job(around)?;
-            let blocked = blocked(&job.ranks[0], &Exchanges::of(&job).calls[0]);
+            let blocked = blocked_times(&job.ranks[0], &RankExchanges::find(&job).calls[0]);
             let times: Vec<i64> = blocked.values().map(|times| length(times)).collect();
             assert_eq!(times, [4 * 9_000_000], "{around}");
         }

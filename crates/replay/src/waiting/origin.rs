@@ -4,7 +4,7 @@ use perf4sight_traces::intervals::Interval;
 
 /// A time that a rank waits, on the common timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wait {
+pub(super) struct RankWait {
     /// From when to when.
     pub time: Interval,
     /// The rank that has not come yet.
@@ -17,7 +17,7 @@ pub(super) struct Wait {
 
 /// A part of the time that a rank waits, and the rank that makes it wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct WaitPiece {
     /// From when to when.
     pub time: Interval,
     /// The rank that makes it wait.
@@ -26,13 +26,13 @@ pub(super) struct Piece {
     pub step: Option<usize>,
 }
 
-impl Wait {
-    fn piece(&self, time: Interval, origin: usize) -> Piece {
-        Piece { time, origin, step: self.step }
+impl RankWait {
+    fn piece(&self, time: Interval, origin: usize) -> WaitPiece {
+        WaitPiece { time, origin, step: self.step }
     }
 }
 
-impl Piece {
+impl WaitPiece {
     /// Its nanoseconds.
     pub fn length(&self) -> i64 {
         self.time.1 - self.time.0
@@ -40,15 +40,15 @@ impl Piece {
 }
 
 /// The parts of each rank's waits. The waits of a rank are in order and do not overlap.
-pub(super) fn origins(waits: &[Vec<Wait>]) -> Vec<Vec<Piece>> {
-    let mut all: Vec<(usize, Wait)> =
+pub(super) fn origins(waits: &[Vec<RankWait>]) -> Vec<Vec<WaitPiece>> {
+    let mut all: Vec<(usize, RankWait)> =
         waits.iter().enumerate().flat_map(|(rank, own)| own.iter().map(move |wait| (rank, *wait))).collect();
     // What the awaited rank waited for before is known by then.
     all.sort_by_key(|(rank, wait)| (wait.time.1, wait.time.0, *rank));
-    let mut known: Vec<Vec<Piece>> = vec![Vec::new(); waits.len()];
+    let mut known: Vec<Vec<WaitPiece>> = vec![Vec::new(); waits.len()];
     let mut held = known.clone();
     for (rank, wait) in all {
-        let pieces = pieces(&known[wait.awaited], collected(&held, rank, &wait), rank, &wait);
+        let pieces = pieces(&known[wait.awaited], collect_origins(&held, rank, &wait), rank, &wait);
         held[rank].extend(pieces.iter().filter(|_| wait.is_held));
         known[rank].extend(pieces);
     }
@@ -56,7 +56,7 @@ pub(super) fn origins(waits: &[Vec<Wait>]) -> Vec<Vec<Piece>> {
 }
 
 /// The parts of a wait: those in which the awaited rank waits itself, and the rest, part of which is delay that it collected before.
-fn pieces(of_awaited: &[Piece], mut collected: Vec<(usize, i64)>, rank: usize, wait: &Wait) -> Vec<Piece> {
+fn pieces(of_awaited: &[WaitPiece], mut collected: Vec<(usize, i64)>, rank: usize, wait: &RankWait) -> Vec<WaitPiece> {
     let first = of_awaited.partition_point(|piece| piece.time.1 <= wait.time.0);
     let (mut found, mut own, mut at) = (Vec::new(), Vec::new(), wait.time.0);
     // Two ranks that wait for each other are a cycle, which only uncertain clocks show.
@@ -78,7 +78,7 @@ fn pieces(of_awaited: &[Piece], mut collected: Vec<(usize, i64)>, rank: usize, w
 }
 
 /// How much longer than `rank` the awaited rank was held by others, earlier in the step: nanoseconds by the ranks that held it.
-fn collected(held: &[Vec<Piece>], rank: usize, wait: &Wait) -> Vec<(usize, i64)> {
+fn collect_origins(held: &[Vec<WaitPiece>], rank: usize, wait: &RankWait) -> Vec<(usize, i64)> {
     let held = |of: usize| {
         let pieces = held[of].iter().rev().skip_while(|piece| piece.time.1 > wait.time.0);
         let in_step = pieces.take_while(|piece| piece.step == wait.step);
@@ -92,7 +92,7 @@ fn collected(held: &[Vec<Piece>], rank: usize, wait: &Wait) -> Vec<(usize, i64)>
         }
     }
     let all: i64 = of_awaited.iter().map(|(_, time)| time).sum();
-    let longer = all - held(rank).map(Piece::length).sum::<i64>();
+    let longer = all - held(rank).map(WaitPiece::length).sum::<i64>();
     if longer <= 0 {
         return Vec::new();
     }
@@ -100,7 +100,7 @@ fn collected(held: &[Vec<Piece>], rank: usize, wait: &Wait) -> Vec<(usize, i64)>
 }
 
 /// Adds a time in which the awaited rank does not wait: first the delay that it collected, then its own.
-fn passed_on((from, until): Interval, collected: &mut [(usize, i64)], wait: &Wait, found: &mut Vec<Piece>) {
+fn passed_on((from, until): Interval, collected: &mut [(usize, i64)], wait: &RankWait, found: &mut Vec<WaitPiece>) {
     let mut at = from;
     for (origin, left) in collected {
         let end = until.min(at + *left);
@@ -115,12 +115,12 @@ fn passed_on((from, until): Interval, collected: &mut [(usize, i64)], wait: &Wai
 mod tests {
     use super::*;
 
-    fn wait(time: Interval, awaited: usize) -> Wait {
-        Wait { time, awaited, is_held: true, step: None }
+    fn wait(time: Interval, awaited: usize) -> RankWait {
+        RankWait { time, awaited, is_held: true, step: None }
     }
 
-    fn sums(pieces: &[Piece], ranks: usize) -> Vec<i64> {
-        let of = |rank: usize| pieces.iter().filter(|piece| piece.origin == rank).map(Piece::length).sum();
+    fn sums(pieces: &[WaitPiece], ranks: usize) -> Vec<i64> {
+        let of = |rank: usize| pieces.iter().filter(|piece| piece.origin == rank).map(WaitPiece::length).sum();
         (0..ranks).map(of).collect()
     }
 
@@ -144,7 +144,7 @@ mod tests {
         let waits = [vec![wait((50, 58), 1), wait((200, 245), 2)], Vec::new(), of_two, Vec::new()];
         assert_eq!(sums(&origins(&waits)[0], 4), [0, 8, 3, 42]);
         // Who computes while it waits is no later for it.
-        let waits = waits.map(|own| own.into_iter().map(|wait| Wait { is_held: false, ..wait }).collect());
+        let waits = waits.map(|own| own.into_iter().map(|wait| RankWait { is_held: false, ..wait }).collect());
         assert_eq!(sums(&origins(&waits)[0], 4), [0, 8, 45, 0]);
     }
 }

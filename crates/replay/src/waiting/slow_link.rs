@@ -1,7 +1,7 @@
 //! Ranks whose exchanges take longer than exchanges of the same size among other ranks: their link is slow.
 
-use super::Waiting;
-use crate::collectives::{Exchanges, Operation};
+use super::JobWaiting;
+use crate::collectives::{CollectiveOperation, RankExchanges};
 use perf4sight_base::stats::median;
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq)]
 pub struct SlowLink {
     /// The kind of the exchanges.
-    pub operation: Operation,
+    pub operation: CollectiveOperation,
     /// The indices of the ranks; of messages, of the one that sends and the one that receives.
     pub ranks: Vec<usize>,
     /// The time of an exchange as a multiple of that of exchanges of the same size among as many other ranks, their median.
@@ -24,13 +24,13 @@ const SLOW: f64 = 1.5;
 const FEWEST: usize = 3;
 
 /// Milliseconds of the exchanges of some ranks.
-type Times = BTreeMap<Vec<usize>, Vec<f64>>;
+type ExchangeTimesByRanks = BTreeMap<Vec<usize>, Vec<f64>>;
 
-impl Waiting {
+impl JobWaiting {
     /// The ranks whose exchanges take longest, compared with those of the same kind and size among as many other ranks. None if no link takes much
     /// longer, or only by as much as clocks may be off.
-    pub fn slow_link(&self, exchanges: &Exchanges) -> Option<SlowLink> {
-        let mut links: BTreeMap<(Operation, &Vec<usize>), [f64; 2]> = BTreeMap::new();
+    pub fn slow_link(&self, exchanges: &RankExchanges) -> Option<SlowLink> {
+        let mut links: BTreeMap<(CollectiveOperation, &Vec<usize>), [f64; 2]> = BTreeMap::new();
         let times = self.times(exchanges);
         for ((operation, ..), alike) in times.iter().filter(|(_, alike)| alike.len() >= FEWEST) {
             for (ranks, own) in alike {
@@ -54,13 +54,14 @@ impl Waiting {
     }
 
     /// The times of exchanges by their ranks: of each kind, size and number of ranks.
-    fn times(&self, exchanges: &Exchanges) -> BTreeMap<(Operation, u64, usize), Times> {
-        let mut times: BTreeMap<(Operation, u64, usize), Times> = BTreeMap::new();
+    fn times(&self, exchanges: &RankExchanges) -> BTreeMap<(CollectiveOperation, u64, usize), ExchangeTimesByRanks> {
+        let mut times: BTreeMap<(CollectiveOperation, u64, usize), ExchangeTimesByRanks> = BTreeMap::new();
         for timed in &self.exchanges {
             let exchange = &exchanges.all[timed.exchange];
             let all = || Some(exchange.parts.iter().map(|part| part.rank).collect());
-            let is_message = timed.operation == Operation::SendReceive;
-            let ranks: Option<Vec<usize>> = if is_message { exchanges.ends(exchange).map(Vec::from) } else { all() };
+            let is_message = timed.operation == CollectiveOperation::SendReceive;
+            let ranks: Option<Vec<usize>> =
+                if is_message { exchanges.end_ranks(exchange).map(Vec::from) } else { all() };
             if let (Some(ranks), Some(bytes), Some(_)) = (ranks, exchange.bytes, exchange.step) {
                 let alike = times.entry((timed.operation, bytes, ranks.len())).or_default();
                 alike.entry(ranks).or_default().push(timed.transfer() as f64 / 1e6);

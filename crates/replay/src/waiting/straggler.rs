@@ -1,18 +1,18 @@
 //! The ranks that others wait for, and what each of them does longer than the others.
 
-use super::{Activity, Matrix, Waiting};
-use crate::ranks::Job;
+use super::{JobWaiting, RankActivity, WaitingMatrix};
+use crate::ranks::TrainingJob;
 use perf4sight_base::stats::{mean, median};
-use perf4sight_base::summary::{MISSES, Summary, quantile};
+use perf4sight_base::summary::{MISSES, ValueSummary, quantile};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A rank that others wait for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Straggler {
-    /// Its index in [`Job::ranks`].
+    /// Its index in [`TrainingJob::ranks`].
     pub rank: usize,
     /// Milliseconds of a step that the other ranks wait for it, on average over them; over the steps.
-    pub caused: Summary,
+    pub caused: ValueSummary,
     /// Its share of the longest rank's step, from 0 to 1.
     pub share: f64,
     /// The share of steps in which the others wait longest for this rank, from 0 to 1.
@@ -26,23 +26,23 @@ pub struct Straggler {
     /// Milliseconds that the others wait for it in each of the steps in which that is long and longer than for any other rank.
     pub occasions: Vec<f64>,
     /// What it does longer than the others, the largest difference first.
-    pub excess: Vec<Excess>,
+    pub excess: Vec<ActivityExcess>,
     /// Whether that is of the steps of [`Straggler::occasions`] alone, since what it does longer there is not so in most steps.
     pub on_occasions: bool,
 }
 
 /// What a rank does longer than the others.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Excess {
+pub struct ActivityExcess {
     /// What it does.
-    pub activity: Activity,
+    pub activity: RankActivity,
     /// Milliseconds of it in a step.
     pub own: f64,
     /// The same of the other ranks, their median.
     pub others: f64,
 }
 
-impl Excess {
+impl ActivityExcess {
     /// Milliseconds of a step that it takes longer.
     pub fn longer(&self) -> f64 {
         self.own - self.others
@@ -54,24 +54,32 @@ pub(crate) const LEAST_SHARE: f64 = 0.02;
 
 /// The ranks of a job, the one that the others wait for longest first. `activities` are those of
 /// [`super::activities`].
-pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activity, i64>>]) -> Vec<Straggler> {
+pub fn stragglers(
+    job: &TrainingJob,
+    waiting: &JobWaiting,
+    activities: &[Vec<BTreeMap<RankActivity, i64>>],
+) -> Vec<Straggler> {
     let all: Vec<usize> = (0..waiting.steps.len()).collect();
-    let together = together(activities);
+    let together = sum_by_kind(activities);
     // The median, because the first steps are slow.
     let [usual, usual_together] = [activities, &together].map(|activities| of_step(activities, &all, median));
-    let of_all: f64 = waiting.steps.iter().flat_map(|step| (0..job.ranks.len()).map(|one| step.caused(one))).sum();
+    let of_all: f64 =
+        waiting.steps.iter().flat_map(|step| (0..job.ranks.len()).map(|one| step.caused_waiting(one))).sum();
     let length: Vec<f64> = waiting.steps.iter().map(|step| step.length as f64 / 1e6).collect();
     let straggler = |rank: usize| {
-        let caused = waiting.over_steps(|step| step.caused(rank))?;
-        let most = |step: &Matrix| {
-            (0..job.ranks.len()).all(|other| step.caused(other) <= step.caused(rank)) && step.caused(rank) > 0.0
+        let caused = waiting.over_steps(|step| step.caused_waiting(rank))?;
+        let most = |step: &WaitingMatrix| {
+            (0..job.ranks.len()).all(|other| step.caused_waiting(other) <= step.caused_waiting(rank))
+                && step.caused_waiting(rank) > 0.0
         };
-        let longest = waiting.steps.iter().map(|step| step.caused(rank)).fold(0.0, f64::max);
-        let is_long = |step: &Matrix| step.caused(rank) >= (LEAST_SHARE * step.length as f64).max(LONG_WAIT * longest);
+        let longest = waiting.steps.iter().map(|step| step.caused_waiting(rank)).fold(0.0, f64::max);
+        let is_long = |step: &WaitingMatrix| {
+            step.caused_waiting(rank) >= (LEAST_SHARE * step.length as f64).max(LONG_WAIT * longest)
+        };
         let steady = waiting.steps.iter().filter(|step| most(step)).count();
         let is_occasion = |step: &usize| most(&waiting.steps[*step]) && is_long(&waiting.steps[*step]);
         let occasions: Vec<usize> = all.iter().copied().filter(is_occasion).collect();
-        let own: f64 = waiting.steps.iter().map(|step| step.caused(rank)).sum();
+        let own: f64 = waiting.steps.iter().map(|step| step.caused_waiting(rank)).sum();
         let straggler = Straggler {
             rank,
             share: caused.mean / mean(&length).max(f64::MIN_POSITIVE),
@@ -79,7 +87,7 @@ pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activ
             stands_out: stands_out(waiting, rank, job.ranks.len()),
             busier: busier(rank, &usual),
             of_all: own / of_all.max(f64::MIN_POSITIVE),
-            occasions: occasions.iter().map(|step| waiting.steps[*step].caused(rank) / 1e6).collect(),
+            occasions: occasions.iter().map(|step| waiting.steps[*step].caused_waiting(rank) / 1e6).collect(),
             excess: excess(rank, &usual, LEAST_SHARE * caused.mean),
             on_occasions: false,
             caused,
@@ -96,22 +104,24 @@ pub fn stragglers(job: &Job, waiting: &Waiting, activities: &[Vec<BTreeMap<Activ
 
 /// Among equal ranks there is always one that the others wait for longest. A rank stands out if the others wait longer for it than for the median of
 /// the others, by Student's t over the steps: chance causes that in 5 of 100 jobs, over all their ranks (Bonferroni).
-fn stands_out(waiting: &Waiting, rank: usize, ranks: usize) -> bool {
-    let longer = |step: &Matrix| {
+fn stands_out(waiting: &JobWaiting, rank: usize, ranks: usize) -> bool {
+    let longer = |step: &WaitingMatrix| {
         let others: Vec<f64> =
-            (0..ranks).filter(|other| *other != rank).map(|other| step.caused(other) / 1e6).collect();
-        step.caused(rank) / 1e6 - if others.is_empty() { 0.0 } else { median(&others) }
+            (0..ranks).filter(|other| *other != rank).map(|other| step.caused_waiting(other) / 1e6).collect();
+        step.caused_waiting(rank) / 1e6 - if others.is_empty() { 0.0 } else { median(&others) }
     };
-    let Some(longer) = Summary::of(&waiting.steps.iter().map(longer).collect::<Vec<_>>()) else { return false };
+    let Some(longer) = ValueSummary::compute(&waiting.steps.iter().map(longer).collect::<Vec<_>>()) else {
+        return false;
+    };
     let half = longer.spread.zip(quantile(longer.count as f64 - 1.0, 2.0 * MISSES / ranks as f64));
     longer.mean > half.map_or(0.0, |(spread, times)| times * spread / (longer.count as f64).sqrt())
 }
 
 /// Milliseconds that a rank works longer than the median of the others. Time before its first and after its last work does not count.
-fn busier(rank: usize, usual: &[BTreeMap<&Activity, f64>]) -> f64 {
+fn busier(rank: usize, usual: &[BTreeMap<&RankActivity, f64>]) -> f64 {
     let is_work =
-        |activity: &Activity| !activity.is_before() && !matches!(activity, Activity::Nothing { before: None });
-    let work = |own: &BTreeMap<&Activity, f64>| -> f64 {
+        |activity: &RankActivity| !activity.is_before() && !matches!(activity, RankActivity::Nothing { before: None });
+    let work = |own: &BTreeMap<&RankActivity, f64>| -> f64 {
         own.iter().filter(|(activity, _)| is_work(activity)).map(|(_, time)| time).sum()
     };
     let others: Vec<f64> = (0..usual.len()).filter(|other| *other != rank).map(|other| work(&usual[other])).collect();
@@ -126,7 +136,7 @@ impl Straggler {
 
     /// Takes what it does longer in the steps in which the others wait for it, if that is more of all time: what happens in some steps
     /// is in no median over all of them.
-    fn or_on_occasions(self, steps: &[usize], activities: &[Vec<BTreeMap<Activity, i64>>]) -> Self {
+    fn or_on_occasions(self, steps: &[usize], activities: &[Vec<BTreeMap<RankActivity, i64>>]) -> Self {
         let all = activities.first().map_or(0, Vec::len);
         if steps.is_empty() || steps.len() as f64 > MOST_OCCASIONS * all as f64 {
             return self;
@@ -140,7 +150,7 @@ impl Straggler {
 
     /// Takes what it does longer on average, if that explains most of the waiting and what it usually does longer does not: a little more
     /// in each step, and much more in some.
-    fn or_on_average(self, activities: &[Vec<BTreeMap<Activity, i64>>]) -> Self {
+    fn or_on_average(self, activities: &[Vec<BTreeMap<RankActivity, i64>>]) -> Self {
         let all: Vec<usize> = (0..activities.first().map_or(0, Vec::len)).collect();
         if self.on_occasions || self.is_explained() {
             return self;
@@ -168,17 +178,17 @@ impl Straggler {
 }
 
 /// The time of each kind, whatever its names.
-fn together(activities: &[Vec<BTreeMap<Activity, i64>>]) -> Vec<Vec<BTreeMap<Activity, i64>>> {
-    let of_step = |step: &BTreeMap<Activity, i64>| {
-        let mut kinds: BTreeMap<Activity, i64> = BTreeMap::new();
-        step.iter().for_each(|(activity, time)| *kinds.entry(activity.together()).or_default() += time);
+fn sum_by_kind(activities: &[Vec<BTreeMap<RankActivity, i64>>]) -> Vec<Vec<BTreeMap<RankActivity, i64>>> {
+    let of_step = |step: &BTreeMap<RankActivity, i64>| {
+        let mut kinds: BTreeMap<RankActivity, i64> = BTreeMap::new();
+        step.iter().for_each(|(activity, time)| *kinds.entry(activity.without_name()).or_default() += time);
         kinds
     };
     activities.iter().map(|own| own.iter().map(of_step).collect()).collect()
 }
 
-fn longest(excess: &[Excess]) -> f64 {
-    excess.first().map_or(0.0, Excess::longer)
+fn longest(excess: &[ActivityExcess]) -> f64 {
+    excess.first().map_or(0.0, ActivityExcess::longer)
 }
 
 /// This share of waiting is most of it.
@@ -191,30 +201,30 @@ const MOST_OCCASIONS: f64 = 0.8;
 
 /// Milliseconds of each activity of each rank in a step: the `middle` (median or mean) over these steps.
 fn of_step<'a>(
-    activities: &'a [Vec<BTreeMap<Activity, i64>>],
+    activities: &'a [Vec<BTreeMap<RankActivity, i64>>],
     steps: &[usize],
     middle: fn(&[f64]) -> f64,
-) -> Vec<BTreeMap<&'a Activity, f64>> {
-    let of_rank = |own: &'a Vec<BTreeMap<Activity, i64>>| {
-        let own: Vec<&BTreeMap<Activity, i64>> = steps.iter().map(|step| &own[*step]).collect();
-        let all: BTreeSet<&Activity> = own.iter().flat_map(|step| step.keys()).collect();
+) -> Vec<BTreeMap<&'a RankActivity, f64>> {
+    let of_rank = |own: &'a Vec<BTreeMap<RankActivity, i64>>| {
+        let own: Vec<&BTreeMap<RankActivity, i64>> = steps.iter().map(|step| &own[*step]).collect();
+        let all: BTreeSet<&RankActivity> = own.iter().flat_map(|step| step.keys()).collect();
         let milliseconds =
-            |step: &&BTreeMap<Activity, i64>, activity| step.get(activity).map_or(0.0, |time| *time as f64 / 1e6);
+            |step: &&BTreeMap<RankActivity, i64>, activity| step.get(activity).map_or(0.0, |time| *time as f64 / 1e6);
         let of_step = |activity| middle(&own.iter().map(|step| milliseconds(step, activity)).collect::<Vec<f64>>());
         all.into_iter().map(|activity| (activity, of_step(activity))).collect()
     };
     activities.iter().map(of_rank).collect()
 }
 
-fn excess(rank: usize, means: &[BTreeMap<&Activity, f64>], least: f64) -> Vec<Excess> {
-    let time = |rank: usize, activity: &Activity| means[rank].get(activity).copied().unwrap_or(0.0);
-    let compared = |(activity, own): (&&Activity, &f64)| {
+fn excess(rank: usize, means: &[BTreeMap<&RankActivity, f64>], least: f64) -> Vec<ActivityExcess> {
+    let time = |rank: usize, activity: &RankActivity| means[rank].get(activity).copied().unwrap_or(0.0);
+    let compared = |(activity, own): (&&RankActivity, &f64)| {
         let others: Vec<f64> =
             (0..means.len()).filter(|other| *other != rank).map(|other| time(other, activity)).collect();
         let others = if others.is_empty() { 0.0 } else { median(&others) };
-        Excess { activity: (*activity).clone(), own: *own, others }
+        ActivityExcess { activity: (*activity).clone(), own: *own, others }
     };
-    let mut excess: Vec<Excess> = means[rank].iter().map(compared).filter(|one| one.longer() > least).collect();
+    let mut excess: Vec<ActivityExcess> = means[rank].iter().map(compared).filter(|one| one.longer() > least).collect();
     excess.sort_by(|one, other| other.longer().total_cmp(&one.longer()).then(one.activity.cmp(&other.activity)));
     excess
 }
@@ -224,22 +234,22 @@ mod tests {
     use super::*;
 
     /// Waiting of two ranks for each other in steps of 100 us, in nanoseconds.
-    fn of(steps: &[[i64; 2]]) -> Waiting {
-        let step = |[of_first, of_second]: &[i64; 2]| Matrix {
+    fn waiting_of_two(steps: &[[i64; 2]]) -> JobWaiting {
+        let step = |[of_first, of_second]: &[i64; 2]| WaitingMatrix {
             rows: vec![vec![0, *of_first], vec![*of_second, 0]],
             others: [1, 1].into(),
             length: 100_000,
         };
-        Waiting { exchanges: Vec::new(), steps: steps.iter().map(step).collect(), uncertainty: 0.0 }
+        JobWaiting { exchanges: Vec::new(), steps: steps.iter().map(step).collect(), uncertainty: 0.0 }
     }
 
     /// Of two ranks that are late by the same in turn, one is late in one step more: chance. One that is late in each step, or by 30 us where the other one is by 2, is not.
     #[test]
     fn one_of_equal_ranks_does_not_stand_out() {
         let in_turn: Vec<[i64; 2]> = (0..7).map(|step| if step % 2 == 0 { [0, 30_000] } else { [30_000, 0] }).collect();
-        assert!(!(0..2).any(|rank| stands_out(&of(&in_turn), rank, 2)));
+        assert!(!(0..2).any(|rank| stands_out(&waiting_of_two(&in_turn), rank, 2)));
         for late in [[0, 30_000], [2_000, 30_000]] {
-            assert_eq!([0, 1].map(|rank| stands_out(&of(&[late; 4]), rank, 2)), [true, false]);
+            assert_eq!([0, 1].map(|rank| stands_out(&waiting_of_two(&[late; 4]), rank, 2)), [true, false]);
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Exchanges on the common timeline: until when ranks wait, and how long the transfer takes.
 
-use crate::clocks::Clocks;
-use crate::collectives::{Exchanges, Operation};
+use crate::clocks::RankClocks;
+use crate::collectives::{CollectiveOperation, RankExchanges};
 use perf4sight_traces::intervals::Interval;
 
 /// An exchange on the common timeline; in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Timed {
-    /// Its index in [`Exchanges::all`].
+pub struct TimedExchange {
+    /// Its index in [`RankExchanges::all`].
     pub exchange: usize,
     /// Its kind.
-    pub operation: Operation,
+    pub operation: CollectiveOperation,
     /// The index of the rank that comes last, for which the others wait.
     pub last: usize,
     /// When that rank comes; the transfer cannot begin before.
@@ -21,7 +21,7 @@ pub struct Timed {
     pub parts: Vec<(usize, Interval)>,
 }
 
-impl Timed {
+impl TimedExchange {
     /// Nanoseconds of the transfer: from the last start to the first end. Zero if clocks are too uncertain to order
     /// both.
     pub fn transfer(&self) -> i64 {
@@ -51,19 +51,19 @@ impl Timed {
 }
 
 /// The exchanges of which all parts are known, ordered by the begin of their transfer.
-pub(super) fn of(exchanges: &Exchanges, clocks: &Clocks) -> Vec<Timed> {
+pub(super) fn time_exchanges(exchanges: &RankExchanges, clocks: &RankClocks) -> Vec<TimedExchange> {
     let whole = exchanges.all.iter().enumerate().filter(|(_, exchange)| exchange.whole);
     let timed = whole.filter_map(|(index, exchange)| {
-        let part = |part: &crate::collectives::Part| {
+        let part = |part: &crate::collectives::ExchangePart| {
             let (start, end) = exchanges.call(*part).time;
             (part.rank, (clocks.common(part.rank, start), clocks.common(part.rank, end)))
         };
         let parts: Vec<(usize, Interval)> = exchange.parts.iter().map(part).collect();
         let (last, begun) = last(parts.iter())?;
         let ended = parts.iter().map(|(_, (_, end))| *end).min()?;
-        Some(Timed { exchange: index, operation: exchange.operation, last, begun, ended, parts })
+        Some(TimedExchange { exchange: index, operation: exchange.operation, last, begun, ended, parts })
     });
-    let mut timed: Vec<Timed> = timed.collect();
+    let mut timed: Vec<TimedExchange> = timed.collect();
     timed.sort_by_key(|timed| (timed.begun, timed.exchange));
     timed
 }

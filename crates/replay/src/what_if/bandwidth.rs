@@ -1,20 +1,20 @@
 //! `bandwidth x 0.5`: links that carry more or fewer bytes a second.
 
-use super::clause::Clause;
-use super::{Change, Scenario};
-use crate::communication::{Cost, Estimate};
-use crate::graph::{StepGraph, Transfer};
+use super::clause::WhatIfClause;
+use super::{Scenario, StepChange};
+use crate::communication::{CostEstimate, GroupCost};
+use crate::graph::{StepGraph, TransferNode};
 use perf4sight_base::error::Result;
 
 #[derive(Debug)]
-struct Bandwidth(f64);
+struct OtherBandwidth(f64);
 
-pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
+pub(super) fn parse(clause: &WhatIfClause) -> Option<Result<Box<dyn StepChange>>> {
     let factor = clause.factor_of("bandwidth")?;
-    Some(factor.map(|factor| Box::new(Bandwidth(factor)) as Box<dyn Change>))
+    Some(factor.map(|factor| Box::new(OtherBandwidth(factor)) as Box<dyn StepChange>))
 }
 
-impl Change for Bandwidth {
+impl StepChange for OtherBandwidth {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         scale_transfers(scenario, |latency, bytes| latency + bytes / self.0);
         for cost in scenario.communication.groups.iter_mut().flatten() {
@@ -26,8 +26,8 @@ impl Change for Bandwidth {
 }
 
 /// An estimate times a factor.
-pub(super) fn scaled(estimate: Estimate, factor: f64) -> Estimate {
-    Estimate { value: estimate.value * factor, low: estimate.low * factor, high: estimate.high * factor }
+pub(super) fn scaled(estimate: CostEstimate, factor: f64) -> CostEstimate {
+    CostEstimate { value: estimate.value * factor, low: estimate.low * factor, high: estimate.high * factor }
 }
 
 /// Changes the time of every transfer by what becomes of its shares that are latency and bytes.
@@ -44,9 +44,9 @@ pub(super) fn scale_transfers(scenario: &mut Scenario, scale: impl Fn(f64, f64) 
 /// The share of a transfer's time that its bytes take by the fitted cost; all of it where its size is not known.
 fn share_of_bytes(
     step: &StepGraph,
-    transfer: &Transfer,
-    cost: &Cost,
-    algorithm: crate::communication::Algorithm,
+    transfer: &TransferNode,
+    cost: &GroupCost,
+    algorithm: crate::communication::CollectiveAlgorithm,
 ) -> f64 {
     let ranks = step.groups[transfer.group].size;
     let Some(bytes) = transfer.payload() else { return 1.0 };

@@ -4,7 +4,7 @@ use perf4sight_base::error::{Error, Result};
 
 /// A change as it is written.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Clause {
+pub(super) enum WhatIfClause {
     /// `SUBJECT x FACTOR`
     Scale(String, String),
     /// `SUBJECT = VALUE`
@@ -13,41 +13,41 @@ pub(super) enum Clause {
     Sentence(String),
 }
 
-impl Clause {
+impl WhatIfClause {
     pub fn read(text: &str) -> Self {
         let text = text.trim();
         let parts = |(subject, value): (&str, &str)| (subject.trim().to_owned(), value.trim().to_owned());
         // The name of an operation may contain these letters; the last ones count.
         if let Some((subject, factor)) = text.rsplit_once(" x ").or_else(|| text.rsplit_once(" * ")).map(parts) {
-            return Clause::Scale(subject, factor);
+            return WhatIfClause::Scale(subject, factor);
         }
         match text.rsplit_once('=').map(parts) {
-            Some((subject, value)) => Clause::Set(subject, value),
-            None => Clause::Sentence(text.split_whitespace().collect::<Vec<_>>().join(" ")),
+            Some((subject, value)) => WhatIfClause::Set(subject, value),
+            None => WhatIfClause::Sentence(text.split_whitespace().collect::<Vec<_>>().join(" ")),
         }
     }
 
     /// The factor by which a subject is scaled; none for other clauses.
     pub fn factor_of(&self, subject: &str) -> Option<Result<f64>> {
         match self {
-            Clause::Scale(own, factor) if own == subject => Some(positive(factor)),
-            Clause::Scale(..) | Clause::Set(..) | Clause::Sentence(_) => None,
+            WhatIfClause::Scale(own, factor) if own == subject => Some(positive(factor)),
+            WhatIfClause::Scale(..) | WhatIfClause::Set(..) | WhatIfClause::Sentence(_) => None,
         }
     }
 
     /// The value that a subject is set to; none for other clauses.
     pub fn value_of(&self, subject: &str) -> Option<&str> {
         match self {
-            Clause::Set(own, value) if own == subject => Some(value),
-            Clause::Scale(..) | Clause::Set(..) | Clause::Sentence(_) => None,
+            WhatIfClause::Set(own, value) if own == subject => Some(value),
+            WhatIfClause::Scale(..) | WhatIfClause::Set(..) | WhatIfClause::Sentence(_) => None,
         }
     }
 
     /// The rest of a sentence that begins with a word.
-    pub fn after(&self, word: &str) -> Option<&str> {
+    pub fn strip_word(&self, word: &str) -> Option<&str> {
         match self {
-            Clause::Sentence(sentence) => sentence.strip_prefix(word).map(str::trim),
-            Clause::Scale(..) | Clause::Set(..) => None,
+            WhatIfClause::Sentence(sentence) => sentence.strip_prefix(word).map(str::trim),
+            WhatIfClause::Scale(..) | WhatIfClause::Set(..) => None,
         }
     }
 }
@@ -77,11 +77,14 @@ mod tests {
 
     #[test]
     fn clauses_are_read_with_any_spaces() {
-        let scale = |subject: &str, factor: &str| Clause::Scale(subject.to_owned(), factor.to_owned());
-        assert_eq!(Clause::read(" bandwidth x  0.5 "), scale("bandwidth", "0.5"));
-        assert_eq!(Clause::read("operations 'a x b' * 2"), scale("operations 'a", "b' * 2"));
-        assert_eq!(Clause::read("bucket_cap_mb=8"), Clause::Set("bucket_cap_mb".to_owned(), "8".to_owned()));
-        assert_eq!(Clause::read("rank  3 as the others").after("rank"), Some("3 as the others"));
+        let scale = |subject: &str, factor: &str| WhatIfClause::Scale(subject.to_owned(), factor.to_owned());
+        assert_eq!(WhatIfClause::read(" bandwidth x  0.5 "), scale("bandwidth", "0.5"));
+        assert_eq!(WhatIfClause::read("operations 'a x b' * 2"), scale("operations 'a", "b' * 2"));
+        assert_eq!(
+            WhatIfClause::read("bucket_cap_mb=8"),
+            WhatIfClause::Set("bucket_cap_mb".to_owned(), "8".to_owned())
+        );
+        assert_eq!(WhatIfClause::read("rank  3 as the others").strip_word("rank"), Some("3 as the others"));
         assert_eq!(pattern("operations 'gelu*'"), Some("gelu*"));
         assert_eq!((pattern("operations"), pattern("rank 3")), (None, None));
     }

@@ -1,10 +1,10 @@
 //! How much of its time a kernel takes in half precision, by a model of operations or a guess.
 
-use super::Known;
+use super::WhatIfFacts;
 use super::kernel::{class_of_kernel, is_without_tensor_cores};
-use crate::graph::{Graph, NodeId};
+use crate::graph::{NodeId, TaskGraph};
 use perf4sight_base::units::Percent;
-use perf4sight_operations::{Class, Scaling, sheet};
+use perf4sight_operations::{OperationClass, TimeScaling, sheet};
 
 /// How much of its time a kernel takes in half precision where no model predicts it: half of the bytes. A product takes a sixteenth at least, as an A100's
 /// tensor cores do 16 times the FLOP/s of its other ones, and what waits for its launch gains nothing. A product that used no tensor cores is
@@ -18,7 +18,7 @@ const MOST: f64 = 1.0;
 #[derive(Debug, Clone)]
 pub struct HalfRates {
     /// By a model of operations, with its GPU.
-    model: Option<(Scaling, String)>,
+    model: Option<(TimeScaling, String)>,
     /// Why the model that was given does not say it.
     unknown: Option<String>,
     /// The least that products without tensor cores take with them, by the data sheet of the GPU.
@@ -29,7 +29,7 @@ pub struct HalfRates {
 
 impl HalfRates {
     /// What is known of the GPU of a job, or of that which changes before set.
-    pub fn of(known: &Known) -> Self {
+    pub fn from_known(known: &WhatIfFacts) -> Self {
         let scaling = known.to_half().map(|scaling| Some((scaling?, known.gpu().ok()?.to_owned())));
         let (model, unknown) = match scaling {
             Ok(model) => (model, None),
@@ -51,14 +51,22 @@ impl HalfRates {
     }
 
     /// How much of its time a kernel of single precision takes in half.
-    pub fn ratio(&self, graph: &Graph, id: NodeId) -> f64 {
+    pub fn ratio(&self, graph: &TaskGraph, id: NodeId) -> f64 {
         let class = class_of_kernel(graph, id);
         if let Some((scaling, _)) = &self.model {
             return scaling.ratio_at(self.bound, class, None, graph.node(id).duration as f64 / 1e3);
         }
         let least = match class {
-            Some(Class::Product | Class::Convolution | Class::Attention) => self.least.min(LEAST_OF_PRODUCT),
-            Some(Class::Normalization | Class::Reduction | Class::Elementwise | Class::Movement) | None => GUESSED,
+            Some(OperationClass::Product | OperationClass::Convolution | OperationClass::Attention) => {
+                self.least.min(LEAST_OF_PRODUCT)
+            }
+            Some(
+                OperationClass::Normalization
+                | OperationClass::Reduction
+                | OperationClass::Elementwise
+                | OperationClass::Movement,
+            )
+            | None => GUESSED,
         };
         match self.bound {
             0.0 if is_without_tensor_cores(graph.name(id)) => self.onto_tensor_cores(),

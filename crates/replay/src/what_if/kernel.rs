@@ -1,11 +1,11 @@
 //! What the names around a kernel, and its own, say of it.
 
-use crate::graph::{Graph, NodeId};
-use perf4sight_operations::{Class, class_of};
+use crate::graph::{NodeId, TaskGraph};
+use perf4sight_operations::{OperationClass, class_of};
 
 /// The type that a kernel computes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bits {
+pub enum KernelBits {
     /// fp8, or fewer bits.
     Eight,
     /// fp16 or bf16.
@@ -16,24 +16,24 @@ pub enum Bits {
     Double,
 }
 
-impl Bits {
+impl KernelBits {
     /// In words, to follow an operation.
-    pub(super) fn words(self) -> &'static str {
+    pub(super) fn to_text(self) -> &'static str {
         match self {
-            Bits::Eight => " in 8 bits",
-            Bits::Half => " in half precision",
-            Bits::Single => " in single precision",
-            Bits::Double => " in double precision",
+            KernelBits::Eight => " in 8 bits",
+            KernelBits::Half => " in half precision",
+            KernelBits::Single => " in single precision",
+            KernelBits::Double => " in double precision",
         }
     }
 }
 
 /// Letters in names of kernels, by what they compute with. Products of eight bits name the type of their result, too, and those of half precision that
 /// of their sums, so that the fewest bits count.
-const LETTERS: [(Bits, &[&str]); 4] = [
-    (Bits::Eight, &["e4m3", "e5m2", "fp8", "Float8", "nvjet_q"]),
+const LETTERS: [(KernelBits, &[&str]); 4] = [
+    (KernelBits::Eight, &["e4m3", "e5m2", "fp8", "Float8", "nvjet_q"]),
     (
-        Bits::Half,
+        KernelBits::Half,
         &[
             "bf16",
             "f16",
@@ -49,12 +49,12 @@ const LETTERS: [(Bits, &[&str]); 4] = [
             "_HHS_",
         ],
     ),
-    (Bits::Single, &["f32f32", "sgemm", "tf32", "float"]),
-    (Bits::Double, &["dgemm", "f64f64", "double"]),
+    (KernelBits::Single, &["f32f32", "sgemm", "tf32", "float"]),
+    (KernelBits::Double, &["dgemm", "f64f64", "double"]),
 ];
 
 /// What a kernel computes with, if its name says it.
-pub(super) fn bits_in_name(name: &str) -> Option<Bits> {
+pub(super) fn bits_in_name(name: &str) -> Option<KernelBits> {
     LETTERS.iter().find(|(_, letters)| letters.iter().any(|part| name.contains(part))).map(|(bits, _)| *bits)
 }
 
@@ -68,7 +68,7 @@ pub(super) fn is_without_tensor_cores(name: &str) -> bool {
 }
 
 /// The class of the innermost operation of a known one that a kernel runs for.
-pub fn class_of_kernel(graph: &Graph, id: NodeId) -> Option<Class> {
+pub fn class_of_kernel(graph: &TaskGraph, id: NodeId) -> Option<OperationClass> {
     graph.calls().path(graph.node(id).call).find_map(class_of)
 }
 
@@ -80,12 +80,15 @@ mod tests {
     #[test]
     fn names_of_kernels_say_what_they_compute_with() {
         for (name, bits) in [
-            ("sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_tilesize128x128x128", Some(Bits::Eight)),
-            ("nvjet_qqtst_128x256_128x4_1x2_h_bz_coopA_NTT", Some(Bits::Eight)),
-            ("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_nn", Some(Bits::Half)),
-            ("ampere_sgemm_128x64_nn", Some(Bits::Single)),
-            ("volta_dgemm_64x64_nn", Some(Bits::Double)),
-            ("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>", Some(Bits::Single)),
+            ("sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_tilesize128x128x128", Some(KernelBits::Eight)),
+            ("nvjet_qqtst_128x256_128x4_1x2_h_bz_coopA_NTT", Some(KernelBits::Eight)),
+            ("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_nn", Some(KernelBits::Half)),
+            ("ampere_sgemm_128x64_nn", Some(KernelBits::Single)),
+            ("volta_dgemm_64x64_nn", Some(KernelBits::Double)),
+            (
+                "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>",
+                Some(KernelBits::Single),
+            ),
             ("ncclKernel", None),
         ] {
             assert_eq!(bits_in_name(name), bits, "{name}");

@@ -1,19 +1,19 @@
 //! `latency x 2`: messages that take longer or shorter to arrive.
 
 use super::bandwidth::{scale_transfers, scaled};
-use super::clause::Clause;
-use super::{Change, Scenario};
+use super::clause::WhatIfClause;
+use super::{Scenario, StepChange};
 use perf4sight_base::error::{Error, Result};
 
 #[derive(Debug)]
-struct Latency(f64);
+struct OtherLatency(f64);
 
-pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
+pub(super) fn parse(clause: &WhatIfClause) -> Option<Result<Box<dyn StepChange>>> {
     let factor = clause.factor_of("latency")?;
-    Some(factor.map(|factor| Box::new(Latency(factor)) as Box<dyn Change>))
+    Some(factor.map(|factor| Box::new(OtherLatency(factor)) as Box<dyn StepChange>))
 }
 
-impl Change for Latency {
+impl StepChange for OtherLatency {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         if !scenario.communication.groups.iter().flatten().any(|cost| cost.latency_known) {
             return Err(Error::input("the latency of messages is not known: all operations have nearly the same size")

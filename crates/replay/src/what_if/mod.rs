@@ -1,7 +1,7 @@
 //! What would change with another link, other buckets, more ranks, faster operations: small edits of a step's graph, one
 //! after the other. A new one is a file and its line in [`FORMS`].
 
-mod added;
+mod added_time;
 mod bandwidth;
 mod bucket_cap;
 mod clause;
@@ -23,19 +23,19 @@ mod variations;
 
 pub(crate) use devices::no_model;
 pub use half_rates::HalfRates;
-pub use in_half::{ALL as ALL_IN_HALF, InHalf};
-pub use kernel::{Bits, class_of_kernel};
+pub use in_half::{ALL as ALL_IN_HALF, HalfPrecisionShares};
+pub use kernel::{KernelBits, class_of_kernel};
 pub use one_rank::one_rank;
-pub use outcome::{Outcome, Prediction, changed_step, predict};
+pub use outcome::{StepPrediction, WhatIfOutcome, changed_step, predict};
 pub(crate) use outcome::{depends_on_step, ratio_of_work, times_of_usual};
 pub use tf32::Tf32;
 pub use variations::variations;
 
-use crate::communication::Communication;
+use crate::communication::CommunicationCosts;
 use crate::graph::StepGraph;
-use clause::Clause;
+use clause::WhatIfClause;
 use perf4sight_base::error::{Error, Result, nearest};
-use perf4sight_operations::{KnownGpu, OperationModel, Scaling};
+use perf4sight_operations::{KnownGpu, OperationModel, TimeScaling};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -45,11 +45,11 @@ pub struct Scenario {
     /// The step.
     pub step: StepGraph,
     /// What operations between ranks cost, for transfers that changes add.
-    pub communication: Communication,
+    pub communication: CommunicationCosts,
 }
 
 /// An edit of a step, made to several recorded steps at once.
-pub trait Change: Debug + Send + Sync {
+pub trait StepChange: Debug + Send + Sync {
     /// Edits a step.
     ///
     /// # Errors
@@ -67,28 +67,28 @@ pub trait Change: Debug + Send + Sync {
     }
 
     /// What is known of the step after it, for changes that follow.
-    fn known_after(&self, known: Known) -> Known {
+    fn known_after(&self, known: WhatIfFacts) -> WhatIfFacts {
         known
     }
 
     /// The same change at the bounds of what it rests on, for the interval: the one that makes a step shortest first.
-    fn bounds(&self) -> Vec<Box<dyn Change>> {
+    fn bounds(&self) -> Vec<Box<dyn StepChange>> {
         Vec::new()
     }
 }
 
 /// What changes may rest on beyond the traces.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct WhatIfFacts {
     /// A model of operations on several GPUs.
     pub operations: Option<Arc<OperationModel>>,
     /// The GPUs that the traces were recorded on: each different list of a rank.
     pub gpus: Vec<Vec<String>>,
     /// What computes in half precision already.
-    pub in_half: InHalf,
+    pub in_half: HalfPrecisionShares,
 }
 
-impl Known {
+impl WhatIfFacts {
     /// The model with the GPU of the traces; none without a model.
     ///
     /// # Errors
@@ -114,8 +114,8 @@ impl Known {
     /// How kernels of the traces' GPU change from single to half precision; none without a model.
     ///
     /// # Errors
-    /// As [`Known::device`], and a model that does not know half precision.
-    pub fn to_half(&self) -> Result<Option<Scaling>> {
+    /// As [`WhatIfFacts::device`], and a model that does not know half precision.
+    pub fn to_half(&self) -> Result<Option<TimeScaling>> {
         let Some((model, device)) = self.device()? else { return Ok(None) };
         model.to_half(&device).map(Some).ok_or_else(|| {
             Error::usage("it was not trained on products in both precisions")
@@ -125,54 +125,54 @@ impl Known {
 }
 
 /// Reads a change; none if the text is of another form.
-type Parse = fn(&Clause, &Known) -> Option<Result<Box<dyn Change>>>;
+type ParseChange = fn(&WhatIfClause, &WhatIfFacts) -> Option<Result<Box<dyn StepChange>>>;
 
 /// A way to write a change.
 #[derive(Debug, Clone, Copy)]
-pub struct Form {
+pub struct WhatIfForm {
     /// An example.
     pub example: &'static str,
-    parse: Parse,
+    parse: ParseChange,
 }
 
 /// All ways to write changes.
-pub const FORMS: [Form; 12] = [
-    Form { example: "bandwidth x 0.5", parse: |clause, _| bandwidth::parse(clause) },
-    Form { example: "latency x 2", parse: |clause, _| latency::parse(clause) },
-    Form { example: "ranks = 64", parse: |clause, _| ranks::parse(clause) },
-    Form { example: "rank 3 as the others", parse: |clause, _| rank::parse(clause) },
-    Form { example: "bucket_cap_mb = 8", parse: |clause, _| bucket_cap::parse(clause) },
-    Form { example: "operations 'gelu*' x 0.5", parse: |clause, _| operations::parse(clause) },
-    Form { example: "remove operations 'gelu*'", parse: |clause, _| operations::parse_removal(clause) },
-    Form { example: "add 2 ms after operations 'gelu*'", parse: |clause, _| added::parse(clause) },
-    Form { example: "gpu x 1.5", parse: |clause, _| devices::parse_gpu(clause) },
-    Form { example: "cpu x 1.5", parse: |clause, _| devices::parse_cpu(clause) },
-    Form { example: "gpu = H100", parse: devices::parse_other_gpu },
-    Form { example: "precision = bf16", parse: precision::parse },
+pub const FORMS: [WhatIfForm; 12] = [
+    WhatIfForm { example: "bandwidth x 0.5", parse: |clause, _| bandwidth::parse(clause) },
+    WhatIfForm { example: "latency x 2", parse: |clause, _| latency::parse(clause) },
+    WhatIfForm { example: "ranks = 64", parse: |clause, _| ranks::parse(clause) },
+    WhatIfForm { example: "rank 3 as the others", parse: |clause, _| rank::parse(clause) },
+    WhatIfForm { example: "bucket_cap_mb = 8", parse: |clause, _| bucket_cap::parse(clause) },
+    WhatIfForm { example: "operations 'gelu*' x 0.5", parse: |clause, _| operations::parse(clause) },
+    WhatIfForm { example: "remove operations 'gelu*'", parse: |clause, _| operations::parse_removal(clause) },
+    WhatIfForm { example: "add 2 ms after operations 'gelu*'", parse: |clause, _| added_time::parse(clause) },
+    WhatIfForm { example: "gpu x 1.5", parse: |clause, _| devices::parse_gpu(clause) },
+    WhatIfForm { example: "cpu x 1.5", parse: |clause, _| devices::parse_cpu(clause) },
+    WhatIfForm { example: "gpu = H100", parse: devices::parse_other_gpu },
+    WhatIfForm { example: "precision = bf16", parse: precision::parse },
 ];
 
 /// Reads a change that rests on the traces alone.
 ///
 /// # Errors
 /// A text of no known form, or with a value that makes no sense.
-pub fn parse(text: &str) -> Result<Box<dyn Change>> {
-    parse_with(text, &Known::default())
+pub fn parse(text: &str) -> Result<Box<dyn StepChange>> {
+    parse_with(text, &WhatIfFacts::default())
 }
 
 /// Reads a change.
 ///
 /// # Errors
 /// As [`parse`], and a change that rests on more than is known.
-pub fn parse_with(text: &str, known: &Known) -> Result<Box<dyn Change>> {
-    let clause = Clause::read(text);
+pub fn parse_with(text: &str, known: &WhatIfFacts) -> Result<Box<dyn StepChange>> {
+    let clause = WhatIfClause::read(text);
     match FORMS.iter().find_map(|form| (form.parse)(&clause, known)) {
-        Some(change) => change.map_err(|error| named(&error, text)),
+        Some(change) => change.map_err(|error| error_with_text(&error, text)),
         None => Err(unknown(text)),
     }
 }
 
 /// The same error with the text of the change in front.
-fn named(error: &Error, text: &str) -> Error {
+fn error_with_text(error: &Error, text: &str) -> Error {
     Error::usage(format!("what-if \"{text}\": {error}"))
 }
 
@@ -216,7 +216,7 @@ mod tests {
     fn every_form_is_documented() {
         let page = include_str!("../../../../docs/replay.md");
         let help = crate::verb::VERB.after_help;
-        for Form { example, .. } in FORMS {
+        for WhatIfForm { example, .. } in FORMS {
             assert!(page.contains(&format!("| `{example}")) && help.contains(&format!("  {example} ")), "{example}");
         }
     }

@@ -2,7 +2,7 @@
 //! (as in Daydream; Zhu, Phanishayee, Pekhimenko: USENIX ATC 2020).
 
 use crate::graph::{EdgeKind, NodeId, StepGraph};
-use crate::simulate::{Schedule, simulate};
+use crate::simulate::{NodeSchedule, simulate};
 use perf4sight_base::error::{Error, Result};
 
 /// The step of one rank by itself: transfers begin when it launches them, and take until they end in the replay of all
@@ -32,11 +32,11 @@ pub fn one_rank(step: &StepGraph, number: u32) -> Result<StepGraph> {
 }
 
 /// How long a rank saw each transfer: from its launch, or the end of the one before on the link, until the end.
-fn seen_by(step: &StepGraph, schedule: &Schedule, place: usize) -> Vec<(NodeId, u64)> {
+fn seen_by(step: &StepGraph, schedule: &NodeSchedule, place: usize) -> Vec<(NodeId, u64)> {
     let mut transfers: Vec<_> = step.transfers.iter().collect();
     transfers.sort_by_key(|transfer| schedule.start(transfer.node));
     let mut free = vec![0; step.groups.len()];
-    let seen = |transfer: &&crate::graph::Transfer| {
+    let seen = |transfer: &&crate::graph::TransferNode| {
         let end = schedule.end(&step.graph, transfer.node);
         let launch = transfer.parts.iter().find(|part| part.rank == place).map(|part| part.launch);
         let ready = launch.map_or(end, |launch| schedule.end(&step.graph, launch));

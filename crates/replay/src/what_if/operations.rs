@@ -1,33 +1,33 @@
 //! `operations 'gelu*' x 0.5` and `remove operations 'gelu*'`: operations that are faster, slower or gone, with all that
 //! runs inside them.
 
-use super::clause::{Clause, pattern};
-use super::{Change, Scenario};
-use crate::graph::{EdgeKind, Graph, Kind, NodeId, ResourceKind};
+use super::clause::{WhatIfClause, pattern};
+use super::{Scenario, StepChange};
+use crate::graph::{EdgeKind, NodeId, ResourceKind, TaskGraph, WorkKind};
 use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_traces::names_exchange;
 use perf4sight_traces::shortened::brief;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug)]
-struct Operations {
+struct ScaledOperations {
     pattern: String,
     factor: f64,
 }
 
-pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
-    let Clause::Scale(subject, _) = clause else { return None };
+pub(super) fn parse(clause: &WhatIfClause) -> Option<Result<Box<dyn StepChange>>> {
+    let WhatIfClause::Scale(subject, _) = clause else { return None };
     let pattern = pattern(subject)?.to_owned();
     let factor = clause.factor_of(subject)?;
-    Some(factor.map(|factor| Box::new(Operations { pattern, factor }) as Box<dyn Change>))
+    Some(factor.map(|factor| Box::new(ScaledOperations { pattern, factor }) as Box<dyn StepChange>))
 }
 
-pub(super) fn parse_removal(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
-    let pattern = pattern(clause.after("remove")?)?.to_owned();
-    Some(Ok(Box::new(Removal { pattern })))
+pub(super) fn parse_removal(clause: &WhatIfClause) -> Option<Result<Box<dyn StepChange>>> {
+    let pattern = pattern(clause.strip_word("remove")?)?.to_owned();
+    Some(Ok(Box::new(RemovedOperations { pattern })))
 }
 
-impl Change for Operations {
+impl StepChange for ScaledOperations {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         check_no_exchange(&self.pattern)?;
         let graph = &mut scenario.step.graph;
@@ -40,11 +40,11 @@ impl Change for Operations {
 
 /// Operations that are gone, and with them what threads waited for in them, such as the GPU in `aten::item`, and what passed until their kernels began.
 #[derive(Debug)]
-struct Removal {
+struct RemovedOperations {
     pattern: String,
 }
 
-impl Change for Removal {
+impl StepChange for RemovedOperations {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         check_no_exchange(&self.pattern)?;
         let graph = &scenario.step.graph;
@@ -81,7 +81,7 @@ fn check_no_exchange(pattern: &str) -> Result<()> {
 ///
 /// # Errors
 /// A pattern that matches no operation.
-pub(super) fn matching(graph: &Graph, pattern: &str) -> Result<Vec<NodeId>> {
+pub(super) fn matching(graph: &TaskGraph, pattern: &str) -> Result<Vec<NodeId>> {
     let calls = graph.calls();
     let by_call: Vec<bool> = calls.all().map(|call| calls.path(call).any(|name| matches(pattern, name))).collect();
     let found: Vec<NodeId> = operations(graph).filter(|id| by_call[graph.node(*id).call.index()]).collect();
@@ -92,17 +92,17 @@ pub(super) fn matching(graph: &Graph, pattern: &str) -> Result<Vec<NodeId>> {
 }
 
 /// The nodes that are work of an operation: transfers are of links, and delays of no operation.
-fn operations(graph: &Graph) -> impl Iterator<Item = NodeId> + '_ {
+fn operations(graph: &TaskGraph) -> impl Iterator<Item = NodeId> + '_ {
     graph.ids().filter(|id| match graph.node(*id).kind {
-        Kind::Operation | Kind::Kernel | Kind::Launch => true,
-        Kind::Start | Kind::Backlog | Kind::Gap | Kind::Transfer | Kind::Wait => false,
+        WorkKind::Operation | WorkKind::Kernel | WorkKind::Launch => true,
+        WorkKind::Start | WorkKind::Backlog | WorkKind::Gap | WorkKind::Transfer | WorkKind::Wait => false,
     })
 }
 
 /// Names that an error gives at most.
 const NAMED: usize = 3;
 
-fn no_operation(graph: &Graph, pattern: &str) -> Error {
+fn no_operation(graph: &TaskGraph, pattern: &str) -> Error {
     let near = near(graph, pattern).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
     Error::usage(format!("no operation in the replayed step is named '{pattern}'"))
         .expected("names of operations in it; * stands for anything, and links are changed by bandwidth and latency")
@@ -110,7 +110,7 @@ fn no_operation(graph: &Graph, pattern: &str) -> Error {
 }
 
 /// The names that a pattern may mean: those that contain it, else the nearest one, else those that take most time.
-fn near<'a>(graph: &'a Graph, pattern: &str) -> impl Iterator<Item = &'a str> {
+fn near<'a>(graph: &'a TaskGraph, pattern: &str) -> impl Iterator<Item = &'a str> {
     let mut times: BTreeMap<&str, u64> = BTreeMap::new();
     for id in operations(graph) {
         let time = times.entry(graph.name(id)).or_default();
@@ -158,25 +158,25 @@ fn glob(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::communication::{Algorithm, Communication, SlowDown};
-    use crate::graph::queues::Queues;
-    use crate::graph::{Builder, Node, Resource, ResourceKind, StepGraph};
+    use crate::communication::{CollectiveAlgorithm, CommunicationCosts, OverlapSlowDown};
+    use crate::graph::queues::LaunchQueues;
+    use crate::graph::{GraphBuilder, Resource, ResourceKind, StepGraph, TaskNode};
     use crate::simulate::simulate;
 
     /// A step of 100 ns of an operation, 10 of a delay and 1000 on the link.
     #[test]
     fn all_operations_are_neither_links_nor_delays() {
-        let mut builder = Builder::default();
+        let mut builder = GraphBuilder::default();
         let resource = |rank, kind| Resource { rank, kind, name: String::new() };
         let thread = builder.resource(resource(Some(0), ResourceKind::Thread));
         let link = builder.resource(resource(None, ResourceKind::Link));
         for (name, kind, resource, duration) in [
-            ("aten::mm", Kind::Operation, thread, 100),
-            ("(no event)", Kind::Gap, thread, 10),
-            ("all-reduce", Kind::Transfer, link, 1000),
+            ("aten::mm", WorkKind::Operation, thread, 100),
+            ("(no event)", WorkKind::Gap, thread, 10),
+            ("all-reduce", WorkKind::Transfer, link, 1000),
         ] {
             let call = builder.call(name, None);
-            builder.node(Node { duration, call, resource, kind, priority: 0 });
+            builder.node(TaskNode { duration, call, resource, kind, priority: 0 });
         }
         let graph = builder.finish().unwrap();
         let names = |pattern: &str| -> Result<Vec<&str>> {
@@ -202,32 +202,36 @@ mod tests {
     /// 16 + 100 + 1 + 30 + 1 + 50 us, and without the second at 16 + 100 + 1 + 50.
     #[test]
     fn nothing_waits_for_the_launch_of_a_kernel_that_is_gone() {
-        let mut builder = Builder::default();
+        let mut builder = GraphBuilder::default();
         let mut resource = |kind| builder.resource(Resource { rank: Some(0), kind, name: format!("{kind:?}") });
         let [thread, stream] = [ResourceKind::Thread, ResourceKind::Stream].map(&mut resource);
         let mut last: [Option<NodeId>; 2] = [None; 2];
         for (name, delay, kernel) in [("a", 6_000, 100_000), ("b", 1_000, 30_000), ("c", 1_000, 50_000)] {
             let call = builder.call(name, None);
             let mut add = |place: usize, resource, kind, duration| {
-                let id = builder.node(Node { duration, call, resource, kind, priority: 0 });
+                let id = builder.node(TaskNode { duration, call, resource, kind, priority: 0 });
                 last[place].replace(id).into_iter().for_each(|before| builder.edge(before, id, EdgeKind::Order));
                 id
             };
-            let launch = add(0, thread, Kind::Operation, 10_000);
-            let delay = add(1, stream, Kind::Gap, delay);
-            add(1, stream, Kind::Kernel, kernel);
+            let launch = add(0, thread, WorkKind::Operation, 10_000);
+            let delay = add(1, stream, WorkKind::Gap, delay);
+            add(1, stream, WorkKind::Kernel, kernel);
             builder.edge(launch, delay, EdgeKind::Launch);
         }
         let step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
-        let slow_down = SlowDown { factor: 1.0, operations: 0 };
-        let communication =
-            Communication { algorithm: Algorithm::Ring, groups: Vec::new(), alternatives: Vec::new(), slow_down };
+        let slow_down = OverlapSlowDown { factor: 1.0, operations: 0 };
+        let communication = CommunicationCosts {
+            algorithm: CollectiveAlgorithm::Ring,
+            groups: Vec::new(),
+            alternatives: Vec::new(),
+            slow_down,
+        };
         let mut scenario = Scenario { step, communication };
         let makespan = |step: &StepGraph| simulate(&step.graph).makespan(&step.graph);
         assert_eq!(makespan(&scenario.step), 198_000);
-        let queues = Queues::of(&scenario.step);
-        Removal { pattern: "b".to_owned() }.apply(&mut scenario).unwrap();
-        queues.changed(&scenario.step).fit(&mut scenario.step);
+        let queues = LaunchQueues::from_step(&scenario.step);
+        RemovedOperations { pattern: "b".to_owned() }.apply(&mut scenario).unwrap();
+        queues.in_changed_step(&scenario.step).fit(&mut scenario.step);
         assert_eq!(makespan(&scenario.step), 167_000);
     }
 

@@ -2,12 +2,12 @@
 
 use super::unprofiled::without_profiler;
 use super::unseen_waits::{unawaited, until_all_are_done, without_assumed_waits, without_threads};
-use super::{Change, Scenario, one_rank, variations};
-use crate::communication::{Communication, Cost, SlowDown};
-use crate::graph::queues::Queues;
-use crate::graph::recorded::Recorded;
-use crate::graph::{Kind, NodeId, StepGraph};
-use crate::simulate::{Schedule, Share, critical_path, shares, simulate};
+use super::{Scenario, StepChange, one_rank, variations};
+use crate::communication::{CommunicationCosts, GroupCost, OverlapSlowDown};
+use crate::graph::queues::LaunchQueues;
+use crate::graph::recorded::RecordedSteps;
+use crate::graph::{NodeId, StepGraph, WorkKind};
+use crate::simulate::{CriticalShare, NodeSchedule, critical_path, shares, simulate};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, percentile};
 use perf4sight_base::summary::{MISSES, quantile};
@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 /// A predicted time in nanoseconds, with the interval over the recorded steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Prediction {
+pub struct StepPrediction {
     /// Of the typical step, or the mean of all if none is typical.
     pub time: f64,
     /// The lower bound.
@@ -25,9 +25,9 @@ pub struct Prediction {
     pub high: f64,
 }
 
-impl Prediction {
+impl StepPrediction {
     /// Widens the bounds to hold a time.
-    pub fn hold(&mut self, time: f64) {
+    pub fn include(&mut self, time: f64) {
         self.low = self.low.min(time);
         self.high = self.high.max(time);
     }
@@ -41,16 +41,16 @@ impl Prediction {
 
 /// What changes bring.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct WhatIfOutcome {
     /// The step as it is, in nanoseconds: the typical one, or the mean of all if none is typical.
     pub before: u64,
     /// The step with the changes.
-    pub after: Prediction,
+    pub after: StepPrediction,
     /// What a replay of the first rank by itself takes it for, in nanoseconds, for comparison (see [`one_rank`]); none if the
     /// change cannot be made to one rank.
     pub alone: Option<f64>,
     /// The time on the critical path after the changes, by rank and kind.
-    pub critical: Vec<Share>,
+    pub critical: Vec<CriticalShare>,
     /// What is assumed beyond the traces.
     pub assumptions: Vec<String>,
 }
@@ -68,10 +68,14 @@ const MODEL: f64 = 0.04;
 ///
 /// # Errors
 /// A change that cannot be made to the step.
-pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Box<dyn Change>]) -> Result<Outcome> {
+pub fn predict(
+    recorded: &RecordedSteps,
+    communication: &CommunicationCosts,
+    changes: &[Box<dyn StepChange>],
+) -> Result<WhatIfOutcome> {
     let mut before = recorded.typical.time(&simulate(&recorded.typical.graph)) as f64;
     let all = &references(changes);
-    let step = recorded.typical.clone().settled();
+    let step = recorded.typical.clone().without_backlog();
     let settled = step.time(&simulate(&step.graph)).max(1) as f64;
     let changed = with(Scenario { step, communication: communication.clone() }, all)?;
     let schedule = simulate(&changed.step.graph);
@@ -100,14 +104,14 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
     let others = of_bounds.map(|ratio| scale * ratio).chain(of_latencies.iter().copied());
     let [low, high] =
         others.fold(of_recorded, |[low, high], ratio| [low.min(ratio), high.max(ratio)]).map(|ratio| ratio * before);
-    let mut after = Prediction { time, low: (1.0 - MODEL) * low.min(time), high: (1.0 + MODEL) * high.max(time) };
+    let mut after = StepPrediction { time, low: (1.0 - MODEL) * low.min(time), high: (1.0 + MODEL) * high.max(time) };
     if let Some(step) = without_threads(&recorded.typical) {
         let least = with(Scenario { step, communication: communication.clone() }, all)?.step;
-        after.hold((1.0 - MODEL) * length(&least, &simulate(&least.graph))?);
+        after.include((1.0 - MODEL) * length(&least, &simulate(&least.graph))?);
     }
     let awaited = awaited(&recorded.typical, &changed.step, &schedule);
     if let Some(longer) = awaited {
-        after.hold((1.0 + MODEL) * time * longer);
+        after.include((1.0 + MODEL) * time * longer);
     }
     let latency =
         assumed_latency(communication, time, &of_latencies.iter().map(|ratio| ratio * before).collect::<Vec<_>>());
@@ -120,19 +124,19 @@ pub fn predict(recorded: &Recorded, communication: &Communication, changes: &[Bo
         .chain(awaited.map(|longer| nothing_waits(&changed.step, time * longer)))
         .chain(slowed_by_communication(communication, time, before * scale, unslowed))
         .collect();
-    let alone = alone(recorded, communication, all).ok().flatten();
-    Ok(Outcome { before: before as u64, after, alone, critical, assumptions })
+    let alone = replay_single_rank(recorded, communication, all).ok().flatten();
+    Ok(WhatIfOutcome { before: before as u64, after, alone, critical, assumptions })
 }
 
 /// The relative times of a step with changes where messages take no time, and where they take the most that they may: no such
 /// where the latency is known.
 fn with_other_latencies(
-    recorded: &Recorded,
-    communication: &Communication,
-    changes: &[&dyn Change],
+    recorded: &RecordedSteps,
+    communication: &CommunicationCosts,
+    changes: &[&dyn StepChange],
 ) -> Result<Vec<f64>> {
-    let with = |groups: &Vec<Option<Cost>>| {
-        let other = Communication { groups: groups.clone(), ..communication.clone() };
+    let with = |groups: &Vec<Option<GroupCost>>| {
+        let other = CommunicationCosts { groups: groups.clone(), ..communication.clone() };
         ratio(recorded.typical.clone(), other, changes)
     };
     communication.alternatives.iter().map(with).collect()
@@ -142,7 +146,7 @@ fn with_other_latencies(
 const RESTS_ON_LATENCY: f64 = 0.005;
 
 /// Says that a latency was assumed, if the predicted time depends on it.
-fn assumed_latency(communication: &Communication, time: f64, others: &[f64]) -> Option<String> {
+fn assumed_latency(communication: &CommunicationCosts, time: f64, others: &[f64]) -> Option<String> {
     let rests_on_it = others.iter().any(|other| (other / time - 1.0).abs() > RESTS_ON_LATENCY);
     let assumed = communication.groups.iter().flatten().filter(|cost| !cost.latency_known).map(|cost| cost.latency);
     let assumed = assumed.max_by(|one, other| one.value.total_cmp(&other.value)).filter(|_| rests_on_it)?;
@@ -155,7 +159,11 @@ fn assumed_latency(communication: &Communication, time: f64, others: &[f64]) -> 
 }
 
 /// The relative time of a step with changes where streams wait for each other only as far as that is known; none where nothing was assumed.
-fn unwaiting(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<Option<f64>> {
+fn unwaiting(
+    recorded: &RecordedSteps,
+    communication: &CommunicationCosts,
+    changes: &[&dyn StepChange],
+) -> Result<Option<f64>> {
     let step = without_assumed_waits(&recorded.typical)?;
     step.map(|step| ratio(step, communication.clone(), changes)).transpose()
 }
@@ -172,7 +180,7 @@ fn assumed_waits(time: f64, before: f64, unwaiting: Option<f64>) -> Option<Strin
 }
 
 /// How much longer a step with changes is if it waits for exchanges that nothing is seen to wait for; none where they take as long as before.
-fn awaited(before: &StepGraph, changed: &StepGraph, schedule: &Schedule) -> Option<f64> {
+fn awaited(before: &StepGraph, changed: &StepGraph, schedule: &NodeSchedule) -> Option<f64> {
     let taken = |step: &StepGraph| unawaited(step).map(|transfer| step.graph.node(transfer.node).duration).sum::<u64>();
     let time = changed.time(schedule).max(1) as f64;
     (taken(before) != taken(changed)).then(|| until_all_are_done(changed, schedule) as f64 / time)
@@ -189,9 +197,14 @@ fn nothing_waits(step: &StepGraph, awaited: f64) -> String {
 
 /// The relative time of a step with changes where communication slows nothing down; none where it does not seem to. Operations of one name that run during
 /// communication may do other work than those that do not, which traces do not tell.
-fn unslowed(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<Option<f64>> {
-    let slow_down = SlowDown { factor: 1.0, ..communication.slow_down };
-    let unslowed = (communication.slow_down != slow_down).then(|| Communication { slow_down, ..communication.clone() });
+fn unslowed(
+    recorded: &RecordedSteps,
+    communication: &CommunicationCosts,
+    changes: &[&dyn StepChange],
+) -> Result<Option<f64>> {
+    let slow_down = OverlapSlowDown { factor: 1.0, ..communication.slow_down };
+    let unslowed =
+        (communication.slow_down != slow_down).then(|| CommunicationCosts { slow_down, ..communication.clone() });
     unslowed.map(|communication| ratio(recorded.typical.clone(), communication, changes)).transpose()
 }
 
@@ -200,7 +213,7 @@ const RESTS_ON_SLOW_DOWN: f64 = 0.01;
 
 /// Says that communication was taken to slow operations down, if the predicted time depends on it.
 fn slowed_by_communication(
-    communication: &Communication,
+    communication: &CommunicationCosts,
     time: f64,
     before: f64,
     unslowed: Option<f64>,
@@ -215,7 +228,11 @@ fn slowed_by_communication(
 const RESTS_ON_PROFILER: f64 = 0.05;
 
 /// The relative times of a step with changes where threads take the least that they may without the profiler, first without bounds.
-fn unprofiled(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<Vec<f64>> {
+fn unprofiled(
+    recorded: &RecordedSteps,
+    communication: &CommunicationCosts,
+    changes: &[&dyn StepChange],
+) -> Result<Vec<f64>> {
     let Some(step) = without_profiler(recorded) else { return Ok(Vec::new()) };
     let of_bounds = at_bounds(&step, communication, changes)?;
     let own = ratio(step, communication.clone(), changes)?;
@@ -230,12 +247,16 @@ fn slowed(time: f64, before: f64, unprofiled: &[f64]) -> Option<String> {
     rests_on_it.then(|| format!("the profiler slows the threads that launch kernels down, by how much is not known; without it the step may take {unprofiled}"))
 }
 
-fn references(changes: &[Box<dyn Change>]) -> Vec<&dyn Change> {
+fn references(changes: &[Box<dyn StepChange>]) -> Vec<&dyn StepChange> {
     changes.iter().map(AsRef::as_ref).collect()
 }
 
 /// The step with changes by a replay of the first rank by itself.
-fn alone(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<Option<f64>> {
+fn replay_single_rank(
+    recorded: &RecordedSteps,
+    communication: &CommunicationCosts,
+    changes: &[&dyn StepChange],
+) -> Result<Option<f64>> {
     let Some(first) = recorded.typical.ranks.first() else { return Ok(None) };
     let step = one_rank(&recorded.typical, first.number)?;
     let changed = with(Scenario { step, communication: communication.clone() }, changes)?;
@@ -247,9 +268,9 @@ fn alone(recorded: &Recorded, communication: &Communication, changes: &[&dyn Cha
 /// # Errors
 /// A change that cannot be made to the step.
 pub fn changed_step(
-    recorded: &Recorded,
-    communication: &Communication,
-    changes: &[Box<dyn Change>],
+    recorded: &RecordedSteps,
+    communication: &CommunicationCosts,
+    changes: &[Box<dyn StepChange>],
 ) -> Result<StepGraph> {
     let typical = Scenario { step: recorded.typical.clone(), communication: communication.clone() };
     Ok(with(typical, &references(changes))?.step)
@@ -260,9 +281,9 @@ pub fn changed_step(
 /// # Errors
 /// A change that cannot be made to the step.
 pub(crate) fn times_of_usual(
-    recorded: &Recorded,
-    communication: &Communication,
-    changes: &[Box<dyn Change>],
+    recorded: &RecordedSteps,
+    communication: &CommunicationCosts,
+    changes: &[Box<dyn StepChange>],
 ) -> Result<[f64; 2]> {
     let all = &references(changes);
     if recorded.varies || recorded.steps.len() > 1 && depends_on_step(recorded, communication, changes)? {
@@ -273,7 +294,11 @@ pub(crate) fn times_of_usual(
 }
 
 /// Nanoseconds of each recorded step without changes and with them.
-fn times_of_all(recorded: &Recorded, communication: &Communication, changes: &[&dyn Change]) -> Result<Vec<[f64; 2]>> {
+fn times_of_all(
+    recorded: &RecordedSteps,
+    communication: &CommunicationCosts,
+    changes: &[&dyn StepChange],
+) -> Result<Vec<[f64; 2]>> {
     (0..recorded.steps.len())
         .into_par_iter()
         .map(|index| times(recorded.step(index), communication.clone(), changes))
@@ -297,9 +322,9 @@ fn of_mean(of_steps: &[[f64; 2]]) -> [f64; 2] {
 }
 
 /// The relative times of a step with changes at the bounds of what they rest on.
-fn at_bounds(step: &StepGraph, communication: &Communication, changes: &[&dyn Change]) -> Result<Vec<f64>> {
+fn at_bounds(step: &StepGraph, communication: &CommunicationCosts, changes: &[&dyn StepChange]) -> Result<Vec<f64>> {
     let varied = variations(changes);
-    let ratio = |own: &Vec<Option<Box<dyn Change>>>| {
+    let ratio = |own: &Vec<Option<Box<dyn StepChange>>>| {
         let all = changes.iter().zip(own).map(|(change, bound)| bound.as_deref().unwrap_or(*change));
         ratio(step.clone(), communication.clone(), &all.collect::<Vec<_>>())
     };
@@ -316,9 +341,9 @@ const DIFFERS: f64 = 0.08;
 /// # Errors
 /// A change that cannot be made to the step.
 pub(crate) fn depends_on_step(
-    recorded: &Recorded,
-    communication: &Communication,
-    changes: &[Box<dyn Change>],
+    recorded: &RecordedSteps,
+    communication: &CommunicationCosts,
+    changes: &[Box<dyn StepChange>],
 ) -> Result<bool> {
     let all = &references(changes);
     let usual = ratio(recorded.typical.clone(), communication.clone(), all)?;
@@ -337,28 +362,29 @@ pub(crate) fn depends_on_step(
 /// # Errors
 /// A change that cannot be made to the step.
 pub(crate) fn ratio_of_work(
-    recorded: &Recorded,
-    communication: &Communication,
-    changes: &[Box<dyn Change>],
+    recorded: &RecordedSteps,
+    communication: &CommunicationCosts,
+    changes: &[Box<dyn StepChange>],
 ) -> Result<Option<f64>> {
     let mut step = recorded.typical.clone();
-    let transfers: Vec<NodeId> = step.graph.ids().filter(|id| step.graph.node(*id).kind == Kind::Transfer).collect();
+    let transfers: Vec<NodeId> =
+        step.graph.ids().filter(|id| step.graph.node(*id).kind == WorkKind::Transfer).collect();
     transfers.into_iter().for_each(|id| step.graph.set_duration(id, 0));
     let before = step.time(&simulate(&step.graph)).max(1) as f64;
     let changed = with(Scenario { step, communication: communication.clone() }, &references(changes))?.step;
-    let has_transfers = changed.graph.nodes().iter().any(|node| node.kind == Kind::Transfer && node.duration > 0);
+    let has_transfers = changed.graph.nodes().iter().any(|node| node.kind == WorkKind::Transfer && node.duration > 0);
     let after = length(&changed, &simulate(&changed.graph))?;
     Ok((!has_transfers).then_some(after / before))
 }
 
 /// The time of a step with changes as a multiple of that without.
-fn ratio(step: StepGraph, communication: Communication, changes: &[&dyn Change]) -> Result<f64> {
+fn ratio(step: StepGraph, communication: CommunicationCosts, changes: &[&dyn StepChange]) -> Result<f64> {
     times(step, communication, changes).map(|[before, after]| after / before)
 }
 
 /// The time of a step without changes and with them, in nanoseconds.
-fn times(step: StepGraph, communication: Communication, changes: &[&dyn Change]) -> Result<[f64; 2]> {
-    let step = step.settled();
+fn times(step: StepGraph, communication: CommunicationCosts, changes: &[&dyn StepChange]) -> Result<[f64; 2]> {
+    let step = step.without_backlog();
     let before = step.time(&simulate(&step.graph)).max(1) as f64;
     let changed = with(Scenario { step, communication }, changes)?;
     Ok([before, length(&changed.step, &simulate(&changed.step.graph))?])
@@ -368,7 +394,7 @@ fn times(step: StepGraph, communication: Communication, changes: &[&dyn Change])
 const LONGEST: u64 = 100 * 86_400 * 1_000_000_000;
 
 /// Nanoseconds of a changed step.
-fn length(step: &StepGraph, schedule: &Schedule) -> Result<f64> {
+fn length(step: &StepGraph, schedule: &NodeSchedule) -> Result<f64> {
     let time = step.time(schedule);
     let too_long =
         || Error::usage("a step would take more than 100 days").expected("changes after which a step is shorter");
@@ -376,11 +402,12 @@ fn length(step: &StepGraph, schedule: &Schedule) -> Result<f64> {
 }
 
 /// A scenario with changes, in which kernels wait for their launch or in a queue, and operations are as slow as the communication during them makes them then.
-fn with(mut scenario: Scenario, changes: &[&dyn Change]) -> Result<Scenario> {
-    let (before, queues) = (scenario.communication.slow_down.overlap(&scenario.step), Queues::of(&scenario.step));
+fn with(mut scenario: Scenario, changes: &[&dyn StepChange]) -> Result<Scenario> {
+    let (before, queues) =
+        (scenario.communication.slow_down.overlap(&scenario.step), LaunchQueues::from_step(&scenario.step));
     changes.iter().try_for_each(|change| change.apply(&mut scenario))?;
     let Scenario { step, communication } = &mut scenario;
-    let queues = queues.changed(step);
+    let queues = queues.in_changed_step(step);
     queues.fit(step);
     communication.slow_down.adjust(step, &before);
     Ok(Scenario { step: scenario.step.settled_with(&queues), ..scenario })

@@ -1,36 +1,37 @@
 //! `precision = bf16`: weights, activations and gradients of half the bytes, but for what is in half precision already.
 
 use super::bandwidth::scale_transfers;
-use super::clause::Clause;
-use super::{ALL_IN_HALF, Change, HalfRates, InHalf, Known, Scenario, Tf32};
-use crate::graph::{Kind, NodeId};
+use super::clause::WhatIfClause;
+use super::{ALL_IN_HALF, HalfPrecisionShares, HalfRates, Scenario, StepChange, Tf32, WhatIfFacts};
+use crate::graph::{NodeId, WorkKind};
 use perf4sight_base::error::{Error, Result};
 
 /// Bytes of an element compared with fp32.
 const HALF: f64 = 0.5;
 
 #[derive(Debug)]
-struct Precision {
-    in_half: InHalf,
+struct OtherPrecision {
+    in_half: HalfPrecisionShares,
     rates: HalfRates,
 }
 
-pub(super) fn parse(clause: &Clause, known: &Known) -> Option<Result<Box<dyn Change>>> {
+pub(super) fn parse(clause: &WhatIfClause, known: &WhatIfFacts) -> Option<Result<Box<dyn StepChange>>> {
     let name = clause.value_of("precision")?;
     Some(match name {
         "bf16" | "fp16" => {
-            Ok(Box::new(Precision { in_half: known.in_half.clone(), rates: HalfRates::of(known) }) as Box<dyn Change>)
+            Ok(Box::new(OtherPrecision { in_half: known.in_half.clone(), rates: HalfRates::from_known(known) })
+                as Box<dyn StepChange>)
         }
-        "tf32" => Ok(Box::new(Tf32::of(known)) as Box<dyn Change>),
+        "tf32" => Ok(Box::new(Tf32::from_known(known)) as Box<dyn StepChange>),
         _ => Err(Error::usage(format!("precision \"{name}\" is not known")).one_of(name, ["bf16", "fp16", "tf32"])),
     })
 }
 
-impl Change for Precision {
+impl StepChange for OtherPrecision {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
-        let Precision { in_half, rates } = self;
+        let OtherPrecision { in_half, rates } = self;
         let graph = &mut scenario.step.graph;
-        let kernels: Vec<NodeId> = graph.ids().filter(|id| graph.node(*id).kind == Kind::Kernel).collect();
+        let kernels: Vec<NodeId> = graph.ids().filter(|id| graph.node(*id).kind == WorkKind::Kernel).collect();
         if kernels.is_empty() {
             return Err(Error::usage("the traces contain no kernels whose precision could change")
                 .help("name the operations that get faster: \"operations 'mm*' x 0.5\""));
@@ -61,13 +62,13 @@ impl Change for Precision {
         Some(format!("{traces}; {}", self.rates.assumption()))
     }
 
-    fn known_after(&self, mut known: Known) -> Known {
+    fn known_after(&self, mut known: WhatIfFacts) -> WhatIfFacts {
         known.in_half = known.in_half.lowered();
         known
     }
 
-    fn bounds(&self) -> Vec<Box<dyn Change>> {
-        let bound = |rates| Box::new(Precision { rates, in_half: self.in_half.clone() }) as Box<dyn Change>;
+    fn bounds(&self) -> Vec<Box<dyn StepChange>> {
+        let bound = |rates| Box::new(OtherPrecision { rates, in_half: self.in_half.clone() }) as Box<dyn StepChange>;
         self.rates.at_bounds().into_iter().map(bound).collect()
     }
 }

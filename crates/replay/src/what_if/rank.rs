@@ -1,21 +1,21 @@
 //! `rank 3 as the others`: a rank without what makes it different, such as a straggler that waits for data.
 
-use super::clause::Clause;
-use super::{Change, Scenario};
-use crate::graph::{Kind, NodeId, ResourceId, StepGraph};
+use super::clause::WhatIfClause;
+use super::{Scenario, StepChange};
+use crate::graph::{NodeId, ResourceId, StepGraph, WorkKind};
 use perf4sight_base::error::{Error, Result};
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
-struct AsOthers(u32);
+struct RankAsOthers(u32);
 
-pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
-    let number = clause.after("rank ")?.strip_suffix("as the others")?.trim();
+pub(super) fn parse(clause: &WhatIfClause) -> Option<Result<Box<dyn StepChange>>> {
+    let number = clause.strip_word("rank ")?.strip_suffix("as the others")?.trim();
     let number = number.parse().map_err(|_| Error::usage(format!("\"{number}\" is not a rank")).expected("its number"));
-    Some(number.map(|number| Box::new(AsOthers(number)) as Box<dyn Change>))
+    Some(number.map(|number| Box::new(RankAsOthers(number)) as Box<dyn StepChange>))
 }
 
-impl Change for AsOthers {
+impl StepChange for RankAsOthers {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let step = &mut scenario.step;
         let own = nodes_of(step, self.0);
@@ -49,7 +49,7 @@ impl Change for AsOthers {
 /// The nodes of a rank by thread and stream, in the order of what these do: their own is that in which they come in a trace.
 fn nodes_of(step: &StepGraph, rank: u32) -> Vec<NodeId> {
     let is_own =
-        |id: &NodeId| step.graph.resource_of(*id).rank == Some(rank) && step.graph.node(*id).kind != Kind::Launch;
+        |id: &NodeId| step.graph.resource_of(*id).rank == Some(rank) && step.graph.node(*id).kind != WorkKind::Launch;
     let mut tracks: BTreeMap<ResourceId, Vec<NodeId>> = BTreeMap::new();
     for id in step.graph.ids().filter(is_own) {
         tracks.entry(step.graph.node(id).resource).or_default().push(id);

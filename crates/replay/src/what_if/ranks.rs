@@ -1,18 +1,18 @@
 //! `ranks = 64`: more or fewer ranks that do what the recorded ones do.
 
-use super::clause::{Clause, positive};
-use super::{Change, Scenario};
-use crate::collectives::Operation;
-use crate::communication::{Algorithm, Cost, Shape, shape};
-use crate::graph::{Group, StepGraph, Transfer, share_of_ranks};
+use super::clause::{WhatIfClause, positive};
+use super::{Scenario, StepChange};
+use crate::collectives::CollectiveOperation;
+use crate::communication::{CollectiveAlgorithm, GroupCost, MessageShape, shape};
+use crate::graph::{ProcessGroup, StepGraph, TransferNode, share_of_ranks};
 use perf4sight_base::error::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, Copy)]
-struct Ranks {
+struct OtherRankCount {
     ranks: u32,
     /// As before where none is given.
-    algorithm: Option<Algorithm>,
+    algorithm: Option<CollectiveAlgorithm>,
     within_node: WithinNode,
     /// Whether what an operation takes beside its bytes grows with its messages. Traces of one number of ranks do not tell what of it is of
     /// each message, and what of the operation.
@@ -30,16 +30,16 @@ enum WithinNode {
     PerByte(f64),
 }
 
-pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
+pub(super) fn parse(clause: &WhatIfClause) -> Option<Result<Box<dyn StepChange>>> {
     let text = clause.value_of("ranks")?;
-    Some(ranks(text).map(|ranks| Box::new(ranks) as Box<dyn Change>))
+    Some(ranks(text).map(|ranks| Box::new(ranks) as Box<dyn StepChange>))
 }
 
 /// `64`, `64 by tree`, `64 on 8 nodes`, `64 on 8 nodes of 900 Gb/s`.
-fn ranks(text: &str) -> Result<Ranks> {
-    let all_alike = |ranks: &str, algorithm| -> Result<Ranks> {
+fn ranks(text: &str) -> Result<OtherRankCount> {
+    let all_alike = |ranks: &str, algorithm| -> Result<OtherRankCount> {
         let ranks = number(ranks, text)?;
-        Ok(Ranks { ranks, algorithm, within_node: WithinNode::AsRecorded, messages_count: true })
+        Ok(OtherRankCount { ranks, algorithm, within_node: WithinNode::AsRecorded, messages_count: true })
     };
     match (text.split_once(" by "), text.split_once(" on ")) {
         (Some((ranks, word)), None) => all_alike(ranks, Some(algorithm(word.trim(), text)?)),
@@ -59,17 +59,17 @@ fn number(word: &str, text: &str) -> Result<u32> {
     word.trim().parse::<u32>().ok().filter(|number| *number > 0).ok_or_else(|| wrong(text))
 }
 
-fn algorithm(word: &str, text: &str) -> Result<Algorithm> {
+fn algorithm(word: &str, text: &str) -> Result<CollectiveAlgorithm> {
     match word {
-        "ring" => Ok(Algorithm::Ring),
-        "tree" => Ok(Algorithm::Tree),
+        "ring" => Ok(CollectiveAlgorithm::Ring),
+        "tree" => Ok(CollectiveAlgorithm::Tree),
         "hierarchical" => Err(wrong(text).help("say on how many nodes: \"64 on 8 nodes\" is hierarchical")),
         _ => Err(wrong(text)),
     }
 }
 
 /// `8 nodes`, `8 nodes of 900 Gb/s`.
-fn on_nodes(ranks: u32, nodes: &str, text: &str) -> Result<Ranks> {
+fn on_nodes(ranks: u32, nodes: &str, text: &str) -> Result<OtherRankCount> {
     let (nodes, rate) = nodes.split_once(" of ").map_or((nodes, None), |(nodes, rate)| (nodes, Some(rate)));
     let nodes = number(nodes.trim_end_matches("nodes").trim_end_matches("node"), text)?;
     if !ranks.is_multiple_of(nodes) {
@@ -83,11 +83,11 @@ fn on_nodes(ranks: u32, nodes: &str, text: &str) -> Result<Ranks> {
         }
         None => WithinNode::AsRecorded,
     };
-    let algorithm = Some(Algorithm::Hierarchical { ranks_per_node: ranks / nodes });
-    Ok(Ranks { ranks, algorithm, within_node, messages_count: true })
+    let algorithm = Some(CollectiveAlgorithm::Hierarchical { ranks_per_node: ranks / nodes });
+    Ok(OtherRankCount { ranks, algorithm, within_node, messages_count: true })
 }
 
-impl Change for Ranks {
+impl StepChange for OtherRankCount {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let recorded = scenario.step.ranks.len() as u32;
         if self.ranks < recorded {
@@ -110,18 +110,18 @@ impl Change for Ranks {
         Some(format!("{more}{}", self.of_nodes().unwrap_or_default()))
     }
 
-    fn bounds(&self) -> Vec<Box<dyn Change>> {
-        let free = self.leaves_links_open().then_some(Ranks { within_node: WithinNode::Free, ..*self });
-        let bounds = free.into_iter().chain([Ranks { messages_count: false, ..*self }]);
-        bounds.map(|bound| Box::new(bound) as Box<dyn Change>).collect()
+    fn bounds(&self) -> Vec<Box<dyn StepChange>> {
+        let free = self.leaves_links_open().then_some(OtherRankCount { within_node: WithinNode::Free, ..*self });
+        let bounds = free.into_iter().chain([OtherRankCount { messages_count: false, ..*self }]);
+        bounds.map(|bound| Box::new(bound) as Box<dyn StepChange>).collect()
     }
 }
 
-impl Ranks {
+impl OtherRankCount {
     fn ranks_per_node(&self) -> Option<u32> {
         match self.algorithm {
-            Some(Algorithm::Hierarchical { ranks_per_node }) => Some(ranks_per_node),
-            Some(Algorithm::Ring | Algorithm::Tree) | None => None,
+            Some(CollectiveAlgorithm::Hierarchical { ranks_per_node }) => Some(ranks_per_node),
+            Some(CollectiveAlgorithm::Ring | CollectiveAlgorithm::Tree) | None => None,
         }
     }
 
@@ -146,7 +146,7 @@ impl Ranks {
     fn scale_transfers(&self, scenario: &mut Scenario, growth: f64) -> Result<()> {
         let Scenario { step, communication } = scenario;
         let largest = step.groups.iter().map(|group| group.size).max();
-        let size = |group: &Group| match Some(group.size) == largest {
+        let size = |group: &ProcessGroup| match Some(group.size) == largest {
             true => (f64::from(group.size) * growth).round() as u32,
             false => group.size,
         };
@@ -163,7 +163,7 @@ impl Ranks {
             let changed = shape(transfer.operation, algorithm, new, bytes);
             let messages = if self.messages_count { changed.messages } else { recorded.messages };
             let before = time(cost, recorded);
-            let after = time(self.on_links(cost, transfer)?, Shape { messages, ..changed });
+            let after = time(self.on_links(cost, transfer)?, MessageShape { messages, ..changed });
             let factor = if before > 0.0 { after / before } else { 1.0 };
             let duration = step.graph.node(transfer.node).duration as f64;
             step.graph.set_duration(transfer.node, (duration * factor).round() as u64);
@@ -178,7 +178,7 @@ impl Ranks {
     }
 
     /// The cost of a transfer on the links that the change has.
-    fn on_links(&self, cost: Option<Cost>, transfer: &Transfer) -> Result<Option<Cost>> {
+    fn on_links(&self, cost: Option<GroupCost>, transfer: &TransferNode) -> Result<Option<GroupCost>> {
         match cost {
             None if matches!(self.within_node, WithinNode::PerByte(_)) => Err(Error::input(format!(
                 "how fast the recorded links are is not known, for the traces do not say how many bytes {} is of",
@@ -189,13 +189,13 @@ impl Ranks {
         }
     }
 
-    fn on_own_links(&self, cost: Cost) -> Cost {
+    fn on_own_links(&self, cost: GroupCost) -> GroupCost {
         let per_byte_within_node = match self.within_node {
             WithinNode::AsRecorded => cost.per_byte_within_node,
             WithinNode::Free => Some(0.0),
             WithinNode::PerByte(per_byte) => Some(per_byte),
         };
-        Cost { per_byte_within_node, ..cost }
+        GroupCost { per_byte_within_node, ..cost }
     }
 }
 
@@ -220,7 +220,7 @@ fn refuse_several_kinds(step: &StepGraph) -> Result<()> {
 }
 
 /// Nanoseconds of an operation; where only times are known, all of it is taken for bytes, in units of its own.
-fn time(cost: Option<Cost>, shape: Shape) -> f64 {
+fn time(cost: Option<GroupCost>, shape: MessageShape) -> f64 {
     match cost {
         Some(cost) => cost.time(shape),
         None => (shape.bytes + shape.bytes_within_node).max(shape.messages),
@@ -228,20 +228,20 @@ fn time(cost: Option<Cost>, shape: Shape) -> f64 {
 }
 
 /// Bytes that a rank passes in where there are more ranks: an all-gather of parameters gathers smaller shards.
-fn with_ranks(operation: Operation, bytes: u64, growth: f64) -> u64 {
+fn with_ranks(operation: CollectiveOperation, bytes: u64, growth: f64) -> u64 {
     match operation {
-        Operation::AllGather | Operation::Gather => (bytes as f64 / growth).round() as u64,
-        Operation::AllReduce
-        | Operation::ReduceScatter
-        | Operation::AllToAll
-        | Operation::Broadcast
-        | Operation::Reduce
-        | Operation::Scatter
-        | Operation::Barrier
-        | Operation::Send
-        | Operation::Receive
-        | Operation::SendReceive
-        | Operation::Other => bytes,
+        CollectiveOperation::AllGather | CollectiveOperation::Gather => (bytes as f64 / growth).round() as u64,
+        CollectiveOperation::AllReduce
+        | CollectiveOperation::ReduceScatter
+        | CollectiveOperation::AllToAll
+        | CollectiveOperation::Broadcast
+        | CollectiveOperation::Reduce
+        | CollectiveOperation::Scatter
+        | CollectiveOperation::Barrier
+        | CollectiveOperation::Send
+        | CollectiveOperation::Receive
+        | CollectiveOperation::SendReceive
+        | CollectiveOperation::Other => bytes,
     }
 }
 
@@ -249,12 +249,12 @@ fn with_ranks(operation: Operation, bytes: u64, growth: f64) -> u64 {
 mod tests {
     use super::*;
     use crate::simulate::simulate;
-    use crate::synthetic::{Cluster, Made, cluster};
+    use crate::synthetic::{SyntheticCluster, SyntheticStep, cluster};
 
     /// Nanoseconds of a cluster's step, and of the same with a change, whose links are of an algorithm.
-    fn before_and_after(algorithm: Algorithm, change: &Ranks) -> [u64; 2] {
-        let shape = Cluster { ranks: 4, per_byte: 5.0, ..Cluster::default() };
-        let Made { job, mut communication, .. } = cluster(&shape, 1).unwrap();
+    fn before_and_after(algorithm: CollectiveAlgorithm, change: &OtherRankCount) -> [u64; 2] {
+        let shape = SyntheticCluster { ranks: 4, per_byte: 5.0, ..SyntheticCluster::default() };
+        let SyntheticStep { job, mut communication, .. } = cluster(&shape, 1).unwrap();
         communication.algorithm = algorithm;
         let mut scenario = Scenario { step: job, communication };
         let before = scenario.step.time(&simulate(&scenario.step.graph));
@@ -263,13 +263,13 @@ mod tests {
     }
 
     /// Nanoseconds of the first transfer of a cluster, and of the same with a change.
-    fn first_transfer(shape: &Cluster) -> (f64, impl Fn(&dyn Change) -> f64) {
-        let Made { job, communication, .. } = cluster(shape, 1).unwrap();
+    fn first_transfer(shape: &SyntheticCluster) -> (f64, impl Fn(&dyn StepChange) -> f64) {
+        let SyntheticStep { job, communication, .. } = cluster(shape, 1).unwrap();
         let scenario = Scenario { step: job, communication };
         let transfer = scenario.step.transfers[0].node;
         let time = move |scenario: &Scenario| scenario.step.graph.node(transfer).duration as f64;
         let recorded = time(&scenario);
-        let changed = move |change: &dyn Change| {
+        let changed = move |change: &dyn StepChange| {
             let mut scenario = scenario.clone();
             change.apply(&mut scenario).unwrap();
             time(&scenario)
@@ -281,8 +281,8 @@ mod tests {
     #[test]
     fn as_many_ranks_as_before_change_nothing() {
         for (algorithm, texts) in [
-            (Algorithm::Ring, ["4", "4 by ring", "4 on 1 nodes"]),
-            (Algorithm::Tree, ["4", "4 by tree", "4  by  tree"]),
+            (CollectiveAlgorithm::Ring, ["4", "4 by ring", "4 on 1 nodes"]),
+            (CollectiveAlgorithm::Tree, ["4", "4 by tree", "4  by  tree"]),
         ] {
             for text in texts {
                 let [before, after] = before_and_after(algorithm, &ranks(text).unwrap());
@@ -295,7 +295,7 @@ mod tests {
     /// nodes send 0.125 of them between the nodes. The 4 recorded ones send 1.5.
     #[test]
     fn links_within_nodes_are_as_fast_as_the_recorded_ones_unless_said() {
-        let shape = Cluster { ranks: 4, latency: 0.0, ..Cluster::default() };
+        let shape = SyntheticCluster { ranks: 4, latency: 0.0, ..SyntheticCluster::default() };
         let (recorded, time) = first_transfer(&shape);
         let two_nodes = ranks("16 on 2 nodes").unwrap();
         let near = |time: f64, share: f64| (time / recorded / (share / 1.5) - 1.0).abs() < 1e-6;
@@ -311,7 +311,7 @@ mod tests {
     /// A ring of 4 passes 6 messages on, one of 16 30. Without bytes an operation takes five times as long, or as long as before.
     #[test]
     fn what_is_of_the_operation_does_not_grow() {
-        let shape = Cluster { ranks: 4, per_byte: 0.0, ..Cluster::default() };
+        let shape = SyntheticCluster { ranks: 4, per_byte: 0.0, ..SyntheticCluster::default() };
         let (recorded, time) = first_transfer(&shape);
         let more = ranks("16").unwrap();
         let [bound] = more.bounds().try_into().unwrap();
@@ -321,10 +321,10 @@ mod tests {
     /// Four ranks on a grid of 2 x 2: groups of two by row, then by column.
     #[test]
     fn groups_of_several_kinds_and_one_size_do_not_all_grow() {
-        let Made { job: mut step, communication, .. } =
-            cluster(&Cluster { ranks: 4, layers: 8, ..Cluster::default() }, 1).unwrap();
+        let SyntheticStep { job: mut step, communication, .. } =
+            cluster(&SyntheticCluster { ranks: 4, layers: 8, ..SyntheticCluster::default() }, 1).unwrap();
         let transfers = std::mem::take(&mut step.transfers);
-        let group = Group { size: 2, ..step.groups[0].clone() };
+        let group = ProcessGroup { size: 2, ..step.groups[0].clone() };
         step.groups = vec![group; 4];
         for (transfer, groups) in transfers.into_iter().zip([[[0, 1], [2, 3]], [[0, 2], [1, 3]]].iter().enumerate()) {
             let (kind, groups) = groups;
@@ -349,8 +349,8 @@ mod tests {
     fn numbers_of_ranks_are_read_or_refused_with_what_is_accepted() {
         let algorithm = |text: &str| ranks(text).map(|ranks| ranks.algorithm);
         assert_eq!(algorithm("64").unwrap(), None);
-        assert_eq!(algorithm("64 by ring").unwrap(), Some(Algorithm::Ring));
-        assert_eq!(algorithm("64 on 8 nodes").unwrap(), Some(Algorithm::Hierarchical { ranks_per_node: 8 }));
+        assert_eq!(algorithm("64 by ring").unwrap(), Some(CollectiveAlgorithm::Ring));
+        assert_eq!(algorithm("64 on 8 nodes").unwrap(), Some(CollectiveAlgorithm::Hierarchical { ranks_per_node: 8 }));
         let refused = [
             ("8 on 9 nodes", "divides"),
             ("8 on 3 nodes", "divides"),

@@ -2,8 +2,8 @@
 //! exchanges whose results nothing is seen to wait for.
 
 use crate::graph::recorded::{thread_nodes, with_threads};
-use crate::graph::{EdgeKind, StepGraph, Transfer};
-use crate::simulate::{Schedule, simulate};
+use crate::graph::{EdgeKind, StepGraph, TransferNode};
+use crate::simulate::{NodeSchedule, simulate};
 use perf4sight_base::error::Result;
 use std::collections::BTreeMap;
 
@@ -42,12 +42,12 @@ pub(super) fn without_assumed_waits(step: &StepGraph) -> Result<Option<StepGraph
 }
 
 /// The exchanges whose results no rank is seen to wait for.
-pub(super) fn unawaited(step: &StepGraph) -> impl Iterator<Item = &Transfer> {
+pub(super) fn unawaited(step: &StepGraph) -> impl Iterator<Item = &TransferNode> {
     step.transfers.iter().filter(|transfer| transfer.parts.iter().all(|part| part.wait.is_none()))
 }
 
 /// The nanoseconds of a step whose ranks wait for all of their exchanges before it ends.
-pub(super) fn until_all_are_done(step: &StepGraph, schedule: &Schedule) -> u64 {
+pub(super) fn until_all_are_done(step: &StepGraph, schedule: &NodeSchedule) -> u64 {
     let begin = step.ranks.iter().map(|rank| schedule.end(&step.graph, rank.start)).min().unwrap_or(0);
     let done = unawaited(step).map(|transfer| schedule.end(&step.graph, transfer.node)).max().unwrap_or(0);
     step.time(schedule).max(done.saturating_sub(begin))

@@ -1,7 +1,7 @@
 //! Horizontal bars grouped by category, so that long names stay readable.
 
-use super::{Axis, Draw, Entry, SIGN_AREA, Series, legend};
-use crate::drawing::{Anchor, Area, Axes, Drawing, Extent, FONT, Mark, text_width};
+use super::{Axis, Draw, LegendEntry, SIGN_AREA, Series, legend};
+use crate::drawing::{Axes, AxisExtent, Drawing, DrawnMark, FONT, PixelArea, TextAnchor, text_width};
 use crate::table::significant;
 use crate::theme::Ink;
 
@@ -32,7 +32,7 @@ impl Draw for Bars {
     fn draw(&self, width: f64) -> Drawing {
         let group = self.series.len() as f64 * BAR + GAP;
         let drawing = Drawing::new(width, Axes::HEIGHT + self.categories.len() as f64 * group);
-        let rows = Extent::rows(self.categories.len());
+        let rows = AxisExtent::rows(self.categories.len());
         let axes = Axes::new(&drawing, self.lengths(), rows, &self.categories);
         let reference = self.reference.filter(|reference| *reference <= axes.x.high);
         let line = reference.map_or(f64::INFINITY, |reference| axes.at_position(reference, 0.0).0);
@@ -45,23 +45,23 @@ impl Draw for Bars {
                 }
             }
         }
-        drawing.add(Mark::lines(vec![vec![(line, axes.area.top), (line, axes.area.bottom)]], Ink::MUTED, 1.5));
+        drawing.add(DrawnMark::lines(vec![vec![(line, axes.area.top), (line, axes.area.bottom)]], Ink::MUTED, 1.5));
         drawing
     }
 
-    fn legend(&self) -> Vec<Entry> {
+    fn legend(&self) -> Vec<LegendEntry> {
         // Bars of a group have the order of the legend: no texture is needed to distinguish them.
-        legend(&self.series, |sign, i, one| sign.add(Mark::rect(SIGN_AREA, one.ink(i))))
+        legend(&self.series, |sign, i, one| sign.add(DrawnMark::rect(SIGN_AREA, one.ink(i))))
     }
 }
 
 impl Bars {
-    fn lengths(&self) -> Extent {
+    fn lengths(&self) -> AxisExtent {
         match self.most {
-            Some(most) => Extent::up_to(&self.value, most),
+            Some(most) => AxisExtent::up_to(&self.value, most),
             None => {
                 let all = self.series.iter().flat_map(|series| &series.data).flatten().copied();
-                Extent::from_zero(&self.value, all.chain(self.reference))
+                AxisExtent::from_zero(&self.value, all.chain(self.reference))
             }
         }
     }
@@ -70,19 +70,24 @@ impl Bars {
 /// A bar followed by its number, or by the reference line and the number if they would overlap.
 fn draw_bar(drawing: &Drawing, axes: &Axes, (top, ink): (f64, Ink), length: f64, line: f64) {
     let x = |position: f64| axes.at_position(position, 0.0).0;
-    let bar = Area::new((x(0.0), top + 0.5), (x(length.clamp(0.0, axes.x.high)), top + BAR - 0.5));
-    drawing.add(Mark::rect(bar, ink));
+    let bar = PixelArea::new((x(0.0), top + 0.5), (x(length.clamp(0.0, axes.x.high)), top + BAR - 0.5));
+    drawing.add(DrawnMark::rect(bar, ink));
     let breaks = length > axes.x.high;
     if breaks {
         // Two strokes across the bar mark that it is longer than drawn.
         let stroke = |from_end: f64| vec![(bar.right - from_end, bar.bottom), (bar.right - from_end + 4.0, bar.top)];
-        drawing.add(Mark::lines(vec![stroke(8.0), stroke(4.0)], Ink::PAPER, 1.5));
+        drawing.add(DrawnMark::lines(vec![stroke(8.0), stroke(4.0)], Ink::PAPER, 1.5));
     }
     let (number, middle) = (significant(length), top + BAR / 2.0);
     let (start, width) = (bar.right + AWAY, text_width(&number, FONT));
     let start = if (bar.right..start + width).contains(&line) { line + AWAY } else { start };
     drawing.add(match !breaks && start + width <= drawing.width {
-        true => Mark::text(number, (start, middle), Anchor::Start, Ink::TEXT),
-        false => Mark::text(number, (bar.right - if breaks { BREAK } else { AWAY }, middle), Anchor::End, Ink::PAPER),
+        true => DrawnMark::text(number, (start, middle), TextAnchor::Start, Ink::TEXT),
+        false => DrawnMark::text(
+            number,
+            (bar.right - if breaks { BREAK } else { AWAY }, middle),
+            TextAnchor::End,
+            Ink::PAPER,
+        ),
     });
 }

@@ -1,7 +1,7 @@
 //! A flame graph that grows downwards: each call is below its caller and as wide as its time.
 
-use super::{ACROSS, Axis, Draw, Entry, Series, filled_legend};
-use crate::drawing::{Area, Axes, Drawing, Extent, FONT};
+use super::{ACROSS, Axis, Draw, LegendEntry, Series, filled_legend};
+use crate::drawing::{Axes, AxisExtent, Drawing, FONT, PixelArea};
 use crate::table::significant;
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ pub struct Flame {
     /// The total width; calls may fill less.
     pub whole: f64,
     /// Calls by category, each with a colour.
-    pub series: Vec<Series<Call>>,
+    pub series: Vec<Series<FlameCall>>,
 }
 
 /// A call of a function, with its caller.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Call {
+pub struct FlameCall {
     /// Its identifier over all categories; larger than that of its caller.
     pub number: usize,
     /// The number of its caller; none for an outermost call.
@@ -39,16 +39,16 @@ const NARROW: f64 = 1.5;
 /// share.
 const LITTLE: f64 = 0.005;
 
-struct Node<'a> {
-    call: &'a Call,
+struct FlameNode<'a> {
+    call: &'a FlameCall,
     category: usize,
     total: f64,
     /// Indices of its callees, the longest first.
     callees: Vec<usize>,
 }
 
-struct Tree<'a> {
-    nodes: Vec<Node<'a>>,
+struct FlameTree<'a> {
+    nodes: Vec<FlameNode<'a>>,
     outermost: Vec<usize>,
 }
 
@@ -65,14 +65,14 @@ impl Draw for Flame {
     }
 
     fn draw(&self, width: f64) -> Drawing {
-        let tree = Tree::new(self);
+        let tree = FlameTree::new(self);
         // The axes leave this width.
         let least = NARROW * self.whole / (width - 2.0 * FONT);
         let (frames, hidden) = tree.frames(least);
         let levels = frames.iter().map(|one| one.level + 1).max().unwrap_or(1);
         let mut drawing = Drawing::new(width, Axes::HEIGHT + levels as f64 * LEVEL);
-        let extent = Extent::up_to(&self.value, if self.whole > 0.0 { self.whole } else { 1.0 });
-        let axes = Axes::new(&drawing, extent, Extent::rows(0), &[]);
+        let extent = AxisExtent::up_to(&self.value, if self.whole > 0.0 { self.whole } else { 1.0 });
+        let axes = Axes::new(&drawing, extent, AxisExtent::rows(0), &[]);
         frames.iter().for_each(|one| self.draw_frame(&drawing, &axes, &tree, one));
         if let Some(hidden) = hidden {
             let share = significant(100.0 * hidden / self.whole);
@@ -81,18 +81,18 @@ impl Draw for Flame {
         drawing
     }
 
-    fn legend(&self) -> Vec<Entry> {
+    fn legend(&self) -> Vec<LegendEntry> {
         filled_legend(&self.series)
     }
 }
 
 impl Flame {
-    fn draw_frame(&self, drawing: &Drawing, axes: &Axes, tree: &Tree, Frame { chain, from, level }: &Frame) {
-        let nodes: Vec<&Node> = chain.iter().map(|index| &tree.nodes[*index]).collect();
+    fn draw_frame(&self, drawing: &Drawing, axes: &Axes, tree: &FlameTree, Frame { chain, from, level }: &Frame) {
+        let nodes: Vec<&FlameNode> = chain.iter().map(|index| &tree.nodes[*index]).collect();
         let [first, .., last] = [nodes[0], nodes[nodes.len() - 1]];
         let x = |length: f64| axes.at_position(length, 0.0).0;
         let top = axes.area.top + *level as f64 * LEVEL;
-        let area = Area::new((x(*from), top + 0.5), (x(from + first.total) - 0.5, top + LEVEL - 0.5));
+        let area = PixelArea::new((x(*from), top + 0.5), (x(from + first.total) - 0.5, top + LEVEL - 0.5));
         let series = &self.series[last.category];
         let names: Vec<&str> = nodes.iter().map(|node| node.call.name.as_str()).collect();
         let (took, share) = (significant(first.total), significant(100.0 * first.total / self.whole));
@@ -104,14 +104,14 @@ impl Flame {
     }
 }
 
-impl<'a> Tree<'a> {
+impl<'a> FlameTree<'a> {
     fn new(flame: &'a Flame) -> Self {
-        let finite = |call: &&Call| call.own.is_finite() && call.own >= 0.0;
-        let of_category = |(category, series): (usize, &'a Series<Call>)| {
-            let node = move |call| Node { call, category, total: call.own, callees: Vec::new() };
+        let finite = |call: &&FlameCall| call.own.is_finite() && call.own >= 0.0;
+        let of_category = |(category, series): (usize, &'a Series<FlameCall>)| {
+            let node = move |call| FlameNode { call, category, total: call.own, callees: Vec::new() };
             series.data.iter().filter(finite).map(node).collect::<Vec<_>>()
         };
-        let mut nodes: Vec<Node> = flame.series.iter().enumerate().flat_map(of_category).collect();
+        let mut nodes: Vec<FlameNode> = flame.series.iter().enumerate().flat_map(of_category).collect();
         nodes.sort_by_key(|node| node.call.number);
         nodes.dedup_by_key(|node| node.call.number);
         let indices: HashMap<usize, usize> = nodes.iter().enumerate().map(|(i, node)| (node.call.number, i)).collect();
@@ -131,7 +131,7 @@ impl<'a> Tree<'a> {
         let sort = |calls: &mut Vec<usize>| calls.sort_by(|a, b| totals[*b].total_cmp(&totals[*a]).then(a.cmp(b)));
         sort(&mut outermost);
         nodes.iter_mut().for_each(|node| sort(&mut node.callees));
-        Tree { nodes, outermost }
+        FlameTree { nodes, outermost }
     }
 
     /// The frames to draw, and the time of the calls that are left out, if there are any.

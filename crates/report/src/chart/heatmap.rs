@@ -1,7 +1,7 @@
 //! A grid of numbers: a larger number has a stronger colour; cells without a number have a sign.
 
-use super::{Axis, Draw, Entry, SIGN, SIGN_AREA, sign};
-use crate::drawing::{Anchor, Area, Drawing, Extent, FONT, Mark, Shape, text_width, tick_text};
+use super::{Axis, Draw, LegendEntry, SIGN, SIGN_AREA, sign};
+use crate::drawing::{AxisExtent, Drawing, DrawnMark, FONT, MarkShape, PixelArea, TextAnchor, text_width, tick_text};
 use crate::table::significant;
 use crate::theme::Ink;
 
@@ -25,30 +25,30 @@ pub struct Heatmap {
     /// Whether cells show their numbers.
     pub printed: bool,
     /// The meaning of the signs for the legend, which lists the signs that occur.
-    pub signs: Vec<(Sign, String)>,
+    pub signs: Vec<(CellSign, String)>,
 }
 
 /// A number or a sign, with a tooltip.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeatCell {
     /// What is drawn.
-    pub content: Content,
+    pub content: CellContent,
     /// The tooltip.
     pub label: String,
 }
 
 /// What a [`Heatmap`] cell shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Content {
+pub enum CellContent {
     /// A colour by its size.
     Number(f64),
     /// The reason why there is no number.
-    Sign(Sign),
+    Sign(CellSign),
 }
 
 /// Marks a cell without a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sign {
+pub enum CellSign {
     /// A cross on a strong colour: the reader should see it first.
     Cross,
     /// A dot on a faint colour: the value follows from other cells.
@@ -78,7 +78,7 @@ pub(crate) fn strength(share: f64, printed: bool) -> f64 {
     least + (most - least) * share.clamp(0.0, 1.0)
 }
 
-struct Layout {
+struct HeatmapLayout {
     left: f64,
     column: f64,
 }
@@ -96,74 +96,81 @@ impl Draw for Heatmap {
         for (i, cell) in self.cells.iter().enumerate() {
             let (row, column) = (i / self.columns.len().max(1), i % self.columns.len().max(1));
             let corner = (layout.left + column as f64 * layout.column, HEAD + row as f64 * ROW);
-            self.draw_cell(&drawing, Area::new(corner, (corner.0 + layout.column, corner.1 + ROW)), &extent, cell);
+            self.draw_cell(&drawing, PixelArea::new(corner, (corner.0 + layout.column, corner.1 + ROW)), &extent, cell);
         }
         drawing
     }
 
-    fn legend(&self) -> Vec<Entry> {
-        let of_sign = |(what, name): &(Sign, String)| Entry {
+    fn legend(&self) -> Vec<LegendEntry> {
+        let of_sign = |(what, name): &(CellSign, String)| LegendEntry {
             sign: sign(|sign| draw_sign(sign, SIGN_AREA, *what, "")),
             name: name.clone(),
         };
-        let scale = self.numbers().next().map(|_| Entry { sign: self.scale(), name: self.value.label.clone() });
-        let occurs = |sign: Sign| self.cells.iter().any(|cell| cell.content == Content::Sign(sign));
+        let scale = self.numbers().next().map(|_| LegendEntry { sign: self.scale(), name: self.value.label.clone() });
+        let occurs = |sign: CellSign| self.cells.iter().any(|cell| cell.content == CellContent::Sign(sign));
         scale.into_iter().chain(self.signs.iter().filter(|(sign, _)| occurs(*sign)).map(of_sign)).collect()
     }
 }
 
 impl Heatmap {
-    fn layout(&self, width: f64) -> Layout {
+    fn layout(&self, width: f64) -> HeatmapLayout {
         let widest = |names: &[String]| names.iter().map(|name| text_width(name, FONT)).fold(0.0, f64::max);
         let left = widest(&self.rows).max(text_width(&self.row_label, FONT)) + GAP;
         let even = ((width - left - MARGIN) / self.columns.len().max(1) as f64).clamp(NARROW, WIDE);
         let numbers: Vec<String> = self.numbers().map(significant).collect();
-        Layout { left, column: if self.printed { even.max(widest(&numbers) + GAP) } else { even } }
+        HeatmapLayout { left, column: if self.printed { even.max(widest(&numbers) + GAP) } else { even } }
     }
 
     fn numbers(&self) -> impl Iterator<Item = f64> {
         self.cells.iter().filter_map(|cell| match cell.content {
-            Content::Number(number) => Some(number),
-            Content::Sign(_) => None,
+            CellContent::Number(number) => Some(number),
+            CellContent::Sign(_) => None,
         })
     }
 
-    fn extent(&self) -> Extent {
+    fn extent(&self) -> AxisExtent {
         match self.range {
-            Some((low, high)) => Extent::within(&self.value, [low, high].into_iter()),
-            None => Extent::within(&self.value, self.numbers()),
+            Some((low, high)) => AxisExtent::without_margin(&self.value, [low, high].into_iter()),
+            None => AxisExtent::without_margin(&self.value, self.numbers()),
         }
     }
 
-    fn draw_names(&self, drawing: &Drawing, layout: &Layout) {
+    fn draw_names(&self, drawing: &Drawing, layout: &HeatmapLayout) {
         let middle = layout.left + layout.column * self.columns.len() as f64 / 2.0;
         // Centred above the columns, but not beyond the edge.
         let half = text_width(&self.column_label, FONT) / 2.0;
         let middle = middle.min(drawing.width - half).max(half);
-        drawing.add(Mark::text(&self.column_label, (middle, 9.0), Anchor::Middle, Ink::TEXT));
-        drawing.add(Mark::text(&self.row_label, (layout.left - GAP, HEAD - 12.0), Anchor::End, Ink::TEXT));
+        drawing.add(DrawnMark::text(&self.column_label, (middle, 9.0), TextAnchor::Middle, Ink::TEXT));
+        drawing.add(DrawnMark::text(&self.row_label, (layout.left - GAP, HEAD - 12.0), TextAnchor::End, Ink::TEXT));
         let widest = self.columns.iter().map(|name| text_width(name, FONT)).fold(0.0, f64::max);
         // If columns are narrower than their names, only every second or third is named.
         let stride = ((widest + GAP) / layout.column).ceil().max(1.0) as usize;
         for (i, name) in self.columns.iter().enumerate().step_by(stride) {
             let x = layout.left + layout.column * (i as f64 + 0.5);
-            drawing.add(Mark::text(name, (x, HEAD - 12.0), Anchor::Middle, Ink::MUTED));
+            drawing.add(DrawnMark::text(name, (x, HEAD - 12.0), TextAnchor::Middle, Ink::MUTED));
         }
         for (i, name) in self.rows.iter().enumerate() {
-            drawing.add(Mark::text(name, (layout.left - GAP, HEAD + ROW * (i as f64 + 0.5)), Anchor::End, Ink::MUTED));
+            drawing.add(DrawnMark::text(
+                name,
+                (layout.left - GAP, HEAD + ROW * (i as f64 + 0.5)),
+                TextAnchor::End,
+                Ink::MUTED,
+            ));
         }
     }
 
-    fn draw_cell(&self, drawing: &Drawing, area: Area, extent: &Extent, cell: &HeatCell) {
+    fn draw_cell(&self, drawing: &Drawing, area: PixelArea, extent: &AxisExtent, cell: &HeatCell) {
         let inside = area.inset(0.5);
         match cell.content {
-            Content::Sign(sign) => draw_sign(drawing, inside, sign, &cell.label),
-            Content::Number(number) => match extent.position(number).map(|at| extent.share(at)) {
-                None => draw_sign(drawing, inside, Sign::Blank, &cell.label),
+            CellContent::Sign(sign) => draw_sign(drawing, inside, sign, &cell.label),
+            CellContent::Number(number) => match extent.position(number).map(|at| extent.share(at)) {
+                None => draw_sign(drawing, inside, CellSign::Blank, &cell.label),
                 Some(share) => {
-                    drawing.add(Mark::rect(inside, Ink::FILLED).alpha(strength(share, self.printed)).tip(&cell.label));
+                    drawing.add(
+                        DrawnMark::rect(inside, Ink::FILLED).alpha(strength(share, self.printed)).tip(&cell.label),
+                    );
                     if self.printed {
-                        drawing.add(Mark::text(significant(number), area.middle(), Anchor::Middle, Ink::TEXT));
+                        drawing.add(DrawnMark::text(significant(number), area.middle(), TextAnchor::Middle, Ink::TEXT));
                     }
                 }
             },
@@ -177,34 +184,34 @@ impl Heatmap {
         let left = text_width(&low, FONT) + 4.0;
         let right = left + STEPS as f64 * SIGN;
         let scale = Drawing::new(right + 4.0 + text_width(&high, FONT), SIGN);
-        scale.add(Mark::text(low, (0.0, SIGN / 2.0), Anchor::Start, Ink::TEXT));
+        scale.add(DrawnMark::text(low, (0.0, SIGN / 2.0), TextAnchor::Start, Ink::TEXT));
         for step in 0..STEPS {
             let at = left + step as f64 * SIGN;
             let alpha = strength(step as f64 / (STEPS - 1) as f64, self.printed);
-            scale.add(Mark::rect(Area::new((at, 0.0), (at + SIGN, SIGN)), Ink::FILLED).alpha(alpha));
+            scale.add(DrawnMark::rect(PixelArea::new((at, 0.0), (at + SIGN, SIGN)), Ink::FILLED).alpha(alpha));
         }
-        scale.add(Mark::text(high, (right + 4.0, SIGN / 2.0), Anchor::Start, Ink::TEXT));
+        scale.add(DrawnMark::text(high, (right + 4.0, SIGN / 2.0), TextAnchor::Start, Ink::TEXT));
         scale
     }
 }
 
-fn draw_sign(drawing: &Drawing, area: Area, sign: Sign, label: &str) {
+fn draw_sign(drawing: &Drawing, area: PixelArea, sign: CellSign, label: &str) {
     let (x, y) = area.middle();
     match sign {
-        Sign::Cross => {
-            drawing.add(Mark::rect(area, Ink::FAILED).tip(label));
+        CellSign::Cross => {
+            drawing.add(DrawnMark::rect(area, Ink::FAILED).tip(label));
             let strokes =
                 vec![vec![(x - 3.0, y - 3.0), (x + 3.0, y + 3.0)], vec![(x - 3.0, y + 3.0), (x + 3.0, y - 3.0)]];
-            drawing.add(Mark::lines(strokes, Ink::PAPER, 2.0));
+            drawing.add(DrawnMark::lines(strokes, Ink::PAPER, 2.0));
         }
-        Sign::Dot => {
-            drawing.add(Mark::rect(area, Ink::SKIPPED).tip(label));
-            drawing.add(Mark::rect(Area::new((x - 1.5, y - 1.5), (x + 1.5, y + 1.5)), Ink::FAILED));
+        CellSign::Dot => {
+            drawing.add(DrawnMark::rect(area, Ink::SKIPPED).tip(label));
+            drawing.add(DrawnMark::rect(PixelArea::new((x - 1.5, y - 1.5), (x + 1.5, y + 1.5)), Ink::FAILED));
         }
-        Sign::Hole => {
-            drawing.add(Mark::rect(area, Ink::FILLED).alpha(strength(0.6, false)).tip(label));
-            drawing.add(Mark::new(Shape::Circle((x, y), 3.0), Ink::PAPER));
+        CellSign::Hole => {
+            drawing.add(DrawnMark::rect(area, Ink::FILLED).alpha(strength(0.6, false)).tip(label));
+            drawing.add(DrawnMark::new(MarkShape::Circle((x, y), 3.0), Ink::PAPER));
         }
-        Sign::Blank => drawing.add(Mark::rect(area, Ink::GRID).alpha(0.4).tip(label)),
+        CellSign::Blank => drawing.add(DrawnMark::rect(area, Ink::GRID).alpha(0.4).tip(label)),
     }
 }

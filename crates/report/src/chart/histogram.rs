@@ -1,7 +1,7 @@
 //! How often values occur, stacked by series.
 
-use super::{Axis, Draw, Entry, Series, filled_legend};
-use crate::drawing::{Area, Axes, Drawing, Extent};
+use super::{Axis, Draw, LegendEntry, Series, filled_legend};
+use crate::drawing::{Axes, AxisExtent, Drawing, PixelArea};
 use std::collections::BTreeMap;
 
 /// Counts of values in bins of equal width.
@@ -30,8 +30,8 @@ impl Draw for Histogram {
         }
         let drawing = Drawing::new(width, HEIGHT);
         let edges = heights.keys().flat_map(|bin| [*bin as f64 - 0.5, *bin as f64 + 0.5]).map(|edge| edge * self.bin);
-        let y = Extent::from_zero(&Axis::linear(&self.counted), heights.values().map(|count| *count as f64));
-        let axes = Axes::new(&drawing, Extent::around(&self.x, edges), y, &[]);
+        let y = AxisExtent::from_zero(&Axis::linear(&self.counted), heights.values().map(|count| *count as f64));
+        let axes = Axes::new(&drawing, AxisExtent::with_margin(&self.x, edges), y, &[]);
         let mut bottoms: BTreeMap<i64, u64> = BTreeMap::new();
         for (i, (series, counts)) in self.series.iter().zip(counts).enumerate() {
             for (bin, count) in counts {
@@ -39,14 +39,14 @@ impl Draw for Histogram {
                 let (left, low) = axes.at_position((centre - 0.5) * self.bin, *bottom as f64);
                 let (right, high) = axes.at_position((centre + 0.5) * self.bin, (*bottom + count) as f64);
                 let tip = format!("{}: {count} {} at {}", series.name, self.counted, centre * self.bin);
-                drawing.fill(Area::new((left + 0.5, high), (right - 0.5, low)), series.filling(i), tip);
+                drawing.fill(PixelArea::new((left + 0.5, high), (right - 0.5, low)), series.filling(i), tip);
                 *bottom += count;
             }
         }
         drawing
     }
 
-    fn legend(&self) -> Vec<Entry> {
+    fn legend(&self) -> Vec<LegendEntry> {
         filled_legend(&self.series)
     }
 }

@@ -1,7 +1,9 @@
 //! Values along an axis: lines with a marker at every value, bands for intervals, references to compare with.
 
-use super::{Axis, Draw, Entry, Series, marker_legend};
-use crate::drawing::{Anchor, Area, Axes, Drawing, Extent, FONT, Mark, Point, Shape, text_width};
+use super::{Axis, Draw, LegendEntry, Series, marker_legend};
+use crate::drawing::{
+    Axes, AxisExtent, Drawing, DrawnMark, FONT, MarkShape, PixelArea, PixelPoint, TextAnchor, text_width,
+};
 use crate::table::significant;
 use crate::theme::Ink;
 
@@ -60,7 +62,7 @@ impl Draw for Line {
         let x = values().map(|value| value.x).chain(uprights(&self.references));
         let highest = values().flat_map(|value| [value.y, value.interval.map_or(0.0, |(_, high)| high)]);
         let y = from_zero(&self.y, highest, &self.references);
-        let mut axes = Axes::new(&drawing, Extent::at_values(&self.x, x), y, &[]);
+        let mut axes = Axes::new(&drawing, AxisExtent::at_values(&self.x, x), y, &[]);
         for (i, series) in self.series.iter().enumerate() {
             for band in series.data.chunk_by(|a, b| a.interval.is_some() && b.interval.is_some()) {
                 draw_band(&drawing, outline(&axes, band), series.ink(i));
@@ -74,31 +76,32 @@ impl Draw for Line {
             }
             for (position, value) in positions.iter().zip(&series.data) {
                 if let Some((x, y)) = *position {
-                    drawing.add(Mark::marker(axes.at_position(x, y), i, series.ink(i)).tip(tip(&series.name, value)));
+                    drawing
+                        .add(DrawnMark::marker(axes.at_position(x, y), i, series.ink(i)).tip(tip(&series.name, value)));
                 }
             }
         }
         drawing
     }
 
-    fn legend(&self) -> Vec<Entry> {
+    fn legend(&self) -> Vec<LegendEntry> {
         marker_legend(&self.series)
     }
 }
 
 /// The outline of a band: along the upper ends of intervals, back along the lower ones.
-fn outline(axes: &Axes, band: &[Value]) -> Vec<Point> {
-    let end = |value: &Value, y: f64| axes.at(value.x, y.clamp(axes.y.low, axes.y.high));
+fn outline(axes: &Axes, band: &[Value]) -> Vec<PixelPoint> {
+    let end = |value: &Value, y: f64| axes.point_at(value.x, y.clamp(axes.y.low, axes.y.high));
     let upper = band.iter().filter_map(|value| end(value, value.interval?.1));
     let lower = band.iter().rev().filter_map(|value| end(value, value.interval?.0));
     upper.chain(lower).collect()
 }
 
-fn draw_band(drawing: &Drawing, outline: Vec<Point>, ink: Ink) {
+fn draw_band(drawing: &Drawing, outline: Vec<PixelPoint>, ink: Ink) {
     match outline.len() {
         0 => {}
-        2 => drawing.add(Mark::lines(vec![outline], ink, 1.5)),
-        _ => drawing.add(Mark::new(Shape::Polygon(outline), ink).alpha(0.2)),
+        2 => drawing.add(DrawnMark::lines(vec![outline], ink, 1.5)),
+        _ => drawing.add(DrawnMark::new(MarkShape::Polygon(outline), ink).alpha(0.2)),
     }
 }
 
@@ -126,17 +129,17 @@ pub(super) fn levels(references: &[Reference]) -> impl Iterator<Item = f64> {
 }
 
 /// The range from zero that includes the values, the references, and room for the names of upright references above.
-pub(super) fn from_zero(axis: &Axis, values: impl Iterator<Item = f64>, references: &[Reference]) -> Extent {
+pub(super) fn from_zero(axis: &Axis, values: impl Iterator<Item = f64>, references: &[Reference]) -> AxisExtent {
     let mut values: Vec<f64> = values.chain(levels(references)).collect();
     let highest = values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
     values.push(highest * (1.0 + FREE * uprights(references).count() as f64));
-    Extent::from_zero(axis, values.into_iter())
+    AxisExtent::from_zero(axis, values.into_iter())
 }
 
 /// Draws lines with their names, each name at the first position where it overlaps no earlier name.
 pub(super) fn draw_references(drawing: &Drawing, axes: &Axes, references: &[Reference]) {
-    let Area { left, top, right, bottom } = axes.area;
-    let mut taken: Vec<Area> = Vec::new();
+    let PixelArea { left, top, right, bottom } = axes.area;
+    let mut taken: Vec<PixelArea> = Vec::new();
     for reference in references {
         let (name, ends, places) = match reference {
             Reference::Upright(at, name) => {
@@ -144,36 +147,42 @@ pub(super) fn draw_references(drawing: &Drawing, axes: &Axes, references: &[Refe
                 let row = |i: usize| top + ROW * (i as f64 + 0.5);
                 // If there is no room on its right, the name is on the left.
                 let on_right = x + text_width(name, FONT) + 10.0 <= right;
-                let place =
-                    |i| if on_right { ((x + 5.0, row(i)), Anchor::Start) } else { ((x - 5.0, row(i)), Anchor::End) };
+                let place = |i| {
+                    if on_right { ((x + 5.0, row(i)), TextAnchor::Start) } else { ((x - 5.0, row(i)), TextAnchor::End) }
+                };
                 (name, [(x, bottom), (x, top)], (0..=taken.len()).map(place).collect::<Vec<_>>())
             }
             Reference::Level(at, name) => {
                 let Some((_, y)) = axes.y.position(*at).map(|at| axes.at_position(axes.x.low, at)) else { continue };
-                let places = [(right, -9.0, Anchor::End), (right, 9.0, Anchor::End), (left + 5.0, -9.0, Anchor::Start)];
+                let places = [
+                    (right, -9.0, TextAnchor::End),
+                    (right, 9.0, TextAnchor::End),
+                    (left + 5.0, -9.0, TextAnchor::Start),
+                ];
                 (name, [(left, y), (right, y)], places.map(|(x, away, anchor)| ((x, y + away), anchor)).into())
             }
         };
-        drawing.add(Mark::dashed(ends[0], ends[1], Ink::MUTED));
-        let free =
-            |(at, anchor): &&(Point, Anchor)| !taken.iter().any(|other| overlap(*other, extent(name, *at, *anchor)));
+        drawing.add(DrawnMark::dashed(ends[0], ends[1], Ink::MUTED));
+        let free = |(at, anchor): &&(PixelPoint, TextAnchor)| {
+            !taken.iter().any(|other| overlap(*other, extent(name, *at, *anchor)))
+        };
         if let Some((at, anchor)) = places.iter().find(free).or(places.first()).copied() {
             taken.push(extent(name, at, anchor));
-            drawing.add(Mark::text(name, at, anchor, Ink::TEXT));
+            drawing.add(DrawnMark::text(name, at, anchor, Ink::TEXT));
         }
     }
 }
 
-fn extent(name: &str, (x, y): Point, anchor: Anchor) -> Area {
+fn extent(name: &str, (x, y): PixelPoint, anchor: TextAnchor) -> PixelArea {
     let wide = text_width(name, FONT) + 10.0;
     let left = match anchor {
-        Anchor::Start => x,
-        Anchor::Middle => x - wide / 2.0,
-        Anchor::End => x - wide,
+        TextAnchor::Start => x,
+        TextAnchor::Middle => x - wide / 2.0,
+        TextAnchor::End => x - wide,
     };
-    Area::new((left, y - ROW / 2.0), (left + wide, y + ROW / 2.0))
+    PixelArea::new((left, y - ROW / 2.0), (left + wide, y + ROW / 2.0))
 }
 
-fn overlap(one: Area, other: Area) -> bool {
+fn overlap(one: PixelArea, other: PixelArea) -> bool {
     one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom
 }

@@ -12,17 +12,17 @@ mod timeline;
 mod tradeoff;
 
 pub use bars::Bars;
-pub use flame::{Call, Flame};
-pub use heatmap::{Content, HeatCell, Heatmap, Sign};
+pub use flame::{Flame, FlameCall};
+pub use heatmap::{CellContent, CellSign, HeatCell, Heatmap};
 pub use histogram::Histogram;
 pub use line::{Line, Reference, Value};
-pub use scatter::{Point, Scatter};
+pub use scatter::{Scatter, ScatterPoint};
 pub use stacked_area::StackedArea;
-pub use stacked_bars::{Group, StackedBars, Whole};
-pub use timeline::{Span, Timeline};
+pub use stacked_bars::{BarGroup, BarLength, StackedBars};
+pub use timeline::{Timeline, TimelineSpan};
 pub use tradeoff::Tradeoff;
 
-use crate::drawing::{Area, Drawing, Mark, Texture};
+use crate::drawing::{Drawing, DrawnMark, PixelArea, Texture};
 use crate::theme::Ink;
 
 /// A titled plot.
@@ -67,12 +67,12 @@ pub struct Axis {
     /// Name and unit: "measured (ms)".
     pub label: String,
     /// How values are spaced.
-    pub scale: Scale,
+    pub scale: AxisScale,
 }
 
 /// How values are spaced along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
+pub enum AxisScale {
     /// Equal differences have equal lengths.
     Linear,
     /// By their logarithm; values at or below zero are left out.
@@ -119,12 +119,12 @@ impl Chart {
 impl Axis {
     /// Evenly spaced.
     pub fn linear(label: impl Into<String>) -> Self {
-        Axis { label: label.into(), scale: Scale::Linear }
+        Axis { label: label.into(), scale: AxisScale::Linear }
     }
 
     /// Spaced by logarithm.
     pub fn log(label: impl Into<String>) -> Self {
-        Axis { label: label.into(), scale: Scale::Log }
+        Axis { label: label.into(), scale: AxisScale::Log }
     }
 }
 
@@ -180,7 +180,7 @@ pub(crate) trait Draw {
     fn draw(&self, width: f64) -> Drawing;
 
     /// The signs in the plot and their meanings.
-    fn legend(&self) -> Vec<Entry>;
+    fn legend(&self) -> Vec<LegendEntry>;
 
     /// What a page's script needs to draw a part of it, where one can zoom into it.
     fn spans_json(&self) -> Option<String> {
@@ -189,7 +189,7 @@ pub(crate) trait Draw {
 }
 
 /// A sign of a legend and its meaning.
-pub(crate) struct Entry {
+pub(crate) struct LegendEntry {
     pub sign: Drawing,
     pub name: String,
 }
@@ -201,7 +201,7 @@ pub(crate) const COLUMN: f64 = 480.0;
 const ACROSS: [f64; 2] = [2.0 * COLUMN, 400.0];
 
 impl Plot {
-    pub(crate) fn drawn(&self) -> &dyn Draw {
+    pub(crate) fn as_draw(&self) -> &dyn Draw {
         match self {
             Plot::Scatter(plot) => plot,
             Plot::Tradeoff(plot) => plot,
@@ -221,7 +221,7 @@ impl Plot {
 const SIGN: f64 = 14.0;
 
 /// All of a legend's sign.
-const SIGN_AREA: Area = Area { left: 0.0, top: 0.0, right: SIGN, bottom: SIGN };
+const SIGN_AREA: PixelArea = PixelArea { left: 0.0, top: 0.0, right: SIGN, bottom: SIGN };
 
 fn sign(draw: impl FnOnce(&Drawing)) -> Drawing {
     let sign = Drawing::new(SIGN, SIGN);
@@ -229,15 +229,16 @@ fn sign(draw: impl FnOnce(&Drawing)) -> Drawing {
     sign
 }
 
-fn legend<T>(series: &[Series<T>], draw: impl Fn(&Drawing, usize, &Series<T>)) -> Vec<Entry> {
-    let entry = |(i, one): (usize, &Series<T>)| Entry { sign: sign(|sign| draw(sign, i, one)), name: one.name.clone() };
+fn legend<T>(series: &[Series<T>], draw: impl Fn(&Drawing, usize, &Series<T>)) -> Vec<LegendEntry> {
+    let entry =
+        |(i, one): (usize, &Series<T>)| LegendEntry { sign: sign(|sign| draw(sign, i, one)), name: one.name.clone() };
     series.iter().enumerate().map(entry).collect()
 }
 
-fn marker_legend<T>(series: &[Series<T>]) -> Vec<Entry> {
-    legend(series, |sign, i, one| sign.add(Mark::marker(SIGN_AREA.middle(), i, one.ink(i))))
+fn marker_legend<T>(series: &[Series<T>]) -> Vec<LegendEntry> {
+    legend(series, |sign, i, one| sign.add(DrawnMark::marker(SIGN_AREA.middle(), i, one.ink(i))))
 }
 
-fn filled_legend<T>(series: &[Series<T>]) -> Vec<Entry> {
+fn filled_legend<T>(series: &[Series<T>]) -> Vec<LegendEntry> {
     legend(series, |sign, i, one| sign.fill(SIGN_AREA, one.filling(i), ""))
 }

@@ -1,7 +1,7 @@
 //! Two values of the same kind against each other, around the line where they are equal.
 
-use super::{Axis, Draw, Entry, Series, marker_legend};
-use crate::drawing::{Axes, Drawing, Extent, Mark, Shape};
+use super::{Axis, Draw, LegendEntry, Series, marker_legend};
+use crate::drawing::{Axes, AxisExtent, Drawing, DrawnMark, MarkShape};
 use crate::theme::Ink;
 
 /// Points around the line where both values are equal. Both axes span the same range.
@@ -14,12 +14,12 @@ pub struct Scatter {
     /// Half width of the band around the line of equality, as a share: 0.1 is within 10 %.
     pub band: f64,
     /// One marker for each group.
-    pub series: Vec<Series<Point>>,
+    pub series: Vec<Series<ScatterPoint>>,
 }
 
 /// A marker with a tooltip.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub struct ScatterPoint {
     /// Along the horizontal axis.
     pub x: f64,
     /// Along the vertical axis.
@@ -36,17 +36,22 @@ impl Draw for Scatter {
         // Nearly square, so that the line of equality rises at 45 degrees.
         let drawing = Drawing::new(width, width * 0.95);
         let values = || self.series.iter().flat_map(|series| &series.data).flat_map(|point| [point.x, point.y]);
-        let mut axes = Axes::new(&drawing, Extent::around(&self.x, values()), Extent::around(&self.y, values()), &[]);
+        let mut axes = Axes::new(
+            &drawing,
+            AxisExtent::with_margin(&self.x, values()),
+            AxisExtent::with_margin(&self.y, values()),
+            &[],
+        );
         let place = |(x, y)| axes.at_position(x, y);
         let (low, high) = (self.edge(&axes, 1.0 - self.band), self.edge(&axes, 1.0 + self.band));
         let outline = low.into_iter().chain(high.into_iter().rev()).map(place).collect();
-        drawing.add(Mark::new(Shape::Polygon(outline), Ink::MUTED).alpha(0.16));
+        drawing.add(DrawnMark::new(MarkShape::Polygon(outline), Ink::MUTED).alpha(0.16));
         axes.line(self.edge(&axes, 1.0), Ink::MUTED);
         draw_points(&drawing, &axes, &self.series);
         drawing
     }
 
-    fn legend(&self) -> Vec<Entry> {
+    fn legend(&self) -> Vec<LegendEntry> {
         marker_legend(&self.series)
     }
 }
@@ -62,11 +67,11 @@ impl Scatter {
 }
 
 /// Draws every point that the axes can show with the marker of its series and its label as tooltip.
-pub(super) fn draw_points(drawing: &Drawing, axes: &Axes, series: &[Series<Point>]) {
+pub(super) fn draw_points(drawing: &Drawing, axes: &Axes, series: &[Series<ScatterPoint>]) {
     for (i, series) in series.iter().enumerate() {
         for point in &series.data {
-            if let Some(at) = axes.at(point.x, point.y) {
-                drawing.add(Mark::marker(at, i, series.ink(i)).tip(&point.label));
+            if let Some(at) = axes.point_at(point.x, point.y) {
+                drawing.add(DrawnMark::marker(at, i, series.ink(i)).tip(&point.label));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Parts of a whole along an axis, stacked: each value holds from its position to the next.
 
 use super::line::{draw_references, from_zero, uprights};
-use super::{ACROSS, Axis, Draw, Entry, Reference, Series, filled_legend};
-use crate::drawing::{Area, Axes, Drawing, Extent};
+use super::{ACROSS, Axis, Draw, LegendEntry, Reference, Series, filled_legend};
+use crate::drawing::{Axes, AxisExtent, Drawing, PixelArea};
 use crate::table::significant;
 
 /// Stacked heights at ascending positions.
@@ -30,7 +30,7 @@ const NARROW: f64 = 3.0;
 const SAME: f64 = 0.5;
 
 /// Intervals that are drawn as one: its ends in pixels, and the index of the highest.
-type Column = (f64, f64, usize);
+type AreaColumn = (f64, f64, usize);
 
 impl Draw for StackedArea {
     fn widths(&self) -> &'static [f64] {
@@ -41,7 +41,7 @@ impl Draw for StackedArea {
         let drawing = Drawing::new(width, HEIGHT);
         let x = self.places.iter().copied().chain(uprights(&self.references));
         let y = from_zero(&self.y, self.intervals().map(|interval| self.sum(interval)), &self.references);
-        let axes = Axes::new(&drawing, Extent::within(&Axis::linear(&self.x.label), x), y, &[]);
+        let axes = Axes::new(&drawing, AxisExtent::without_margin(&Axis::linear(&self.x.label), x), y, &[]);
         let columns = self.columns(&axes);
         for (i, series) in self.series.iter().enumerate() {
             let most = self.intervals().map(|interval| series.length(interval)).fold(0.0, f64::max);
@@ -52,7 +52,7 @@ impl Draw for StackedArea {
         drawing
     }
 
-    fn legend(&self) -> Vec<Entry> {
+    fn legend(&self) -> Vec<LegendEntry> {
         filled_legend(&self.series)
     }
 }
@@ -67,10 +67,10 @@ impl StackedArea {
         (0..self.places.len().saturating_sub(1)).filter(ascends)
     }
 
-    fn columns(&self, axes: &Axes) -> Vec<Column> {
-        let mut columns: Vec<Column> = Vec::new();
+    fn columns(&self, axes: &Axes) -> Vec<AreaColumn> {
+        let mut columns: Vec<AreaColumn> = Vec::new();
         for interval in self.intervals() {
-            let ends = [interval, interval + 1].map(|place| axes.at(self.places[place], axes.y.low));
+            let ends = [interval, interval + 1].map(|place| axes.point_at(self.places[place], axes.y.low));
             let [Some((from, _)), Some((to, _))] = ends else { continue };
             match columns.last_mut() {
                 Some((start, end, highest)) if to - *start < NARROW || *end - *start < NARROW => {
@@ -86,16 +86,16 @@ impl StackedArea {
     }
 
     /// The rectangles of a series, neighbours that are equally high as one.
-    fn areas(&self, axes: &Axes, columns: &[Column], series: usize) -> Vec<Area> {
-        let mut areas: Vec<Area> = Vec::new();
+    fn areas(&self, axes: &Axes, columns: &[AreaColumn], series: usize) -> Vec<PixelArea> {
+        let mut areas: Vec<PixelArea> = Vec::new();
         for &(from, to, interval) in columns {
             let below: f64 = self.series[..series].iter().map(|lower| lower.length(interval)).sum();
             let heights = [below, below + self.series[series].length(interval)];
             let [bottom, top] = heights.map(|height| axes.at_position(0.0, height).1);
-            let same = |one: &Area| (one.top - top).abs() < SAME && (one.bottom - bottom).abs() < SAME;
+            let same = |one: &PixelArea| (one.top - top).abs() < SAME && (one.bottom - bottom).abs() < SAME;
             match areas.last_mut() {
                 Some(last) if last.right == from && same(last) => last.right = to,
-                _ if bottom - top > 0.0 => areas.push(Area::new((from, top), (to, bottom))),
+                _ if bottom - top > 0.0 => areas.push(PixelArea::new((from, top), (to, bottom))),
                 _ => {}
             }
         }

@@ -1,8 +1,8 @@
 //! Two costs of many choices against each other, with the Pareto front of each group.
 
 use super::line::{draw_references, levels, uprights};
-use super::{Axis, Draw, Entry, Point, Reference, Series, marker_legend, scatter};
-use crate::drawing::{Axes, Drawing, Extent};
+use super::{Axis, Draw, LegendEntry, Reference, ScatterPoint, Series, marker_legend, scatter};
+use crate::drawing::{Axes, AxisExtent, Drawing};
 
 /// Choices with two costs each; for both, less is better.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Tradeoff {
     /// The cost upwards.
     pub y: Axis,
     /// Choices by group.
-    pub series: Vec<Series<Point>>,
+    pub series: Vec<Series<ScatterPoint>>,
     /// Limits of either cost.
     pub references: Vec<Reference>,
 }
@@ -23,8 +23,8 @@ impl Draw for Tradeoff {
     fn draw(&self, width: f64) -> Drawing {
         let drawing = Drawing::new(width, HEIGHT);
         let points = || self.series.iter().flat_map(|series| &series.data);
-        let x = Extent::around(&self.x, points().map(|point| point.x).chain(uprights(&self.references)));
-        let y = Extent::around(&self.y, points().map(|point| point.y).chain(levels(&self.references)));
+        let x = AxisExtent::with_margin(&self.x, points().map(|point| point.x).chain(uprights(&self.references)));
+        let y = AxisExtent::with_margin(&self.y, points().map(|point| point.y).chain(levels(&self.references)));
         let mut axes = Axes::new(&drawing, x, y, &[]);
         draw_references(&drawing, &axes, &self.references);
         for (i, series) in self.series.iter().enumerate() {
@@ -35,7 +35,7 @@ impl Draw for Tradeoff {
         drawing
     }
 
-    fn legend(&self) -> Vec<Entry> {
+    fn legend(&self) -> Vec<LegendEntry> {
         marker_legend(&self.series)
     }
 }

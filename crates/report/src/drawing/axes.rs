@@ -1,8 +1,8 @@
 //! Draws axes, grid and labels with plotters' chart builder, and converts values to positions between them.
 
 use super::backend::{pixels, style, text_style, units};
-use super::{Anchor, Area, Drawing, FONT, Mark, Point, text_width};
-use crate::chart::{Axis, Scale};
+use super::{Drawing, DrawnMark, FONT, PixelArea, PixelPoint, TextAnchor, text_width};
+use crate::chart::{Axis, AxisScale};
 use crate::table::significant;
 use crate::theme::Ink;
 use plotters::chart::{ChartBuilder, ChartContext};
@@ -29,7 +29,7 @@ const LARGEST: f64 = f64::MAX / 8.0;
 
 /// The range of an axis in positions: values, or their decimal logarithms.
 #[derive(Debug, Clone)]
-pub struct Extent {
+pub struct AxisExtent {
     pub low: f64,
     pub high: f64,
     axis: Axis,
@@ -39,16 +39,16 @@ pub struct Extent {
 
 type Tick = (f64, String);
 
-impl Extent {
+impl AxisExtent {
     /// The range of the values, with a margin.
-    pub fn around(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
-        let Extent { low, high, .. } = Self::within(axis, values);
+    pub fn with_margin(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
+        let AxisExtent { low, high, .. } = Self::without_margin(axis, values);
         let margin = (high - low) * MARGIN;
         Self::new(axis, low - margin, high + margin)
     }
 
     /// The range of the values without a margin: extended if all are equal, 0 to 1 if there are none.
-    pub fn within(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
+    pub fn without_margin(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         let positions = values.filter_map(|value| axis.scale.position(value));
         let (low, high) =
             positions.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| (low.min(at), high.max(at)));
@@ -64,7 +64,7 @@ impl Extent {
     /// The range from zero to the first tick that covers the values.
     pub fn from_zero(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         let values = values.filter(|value| *value > 0.0 && *value <= LARGEST);
-        let high = Self::within(&Axis::linear(""), values.chain([0.0])).high;
+        let high = Self::without_margin(&Axis::linear(""), values.chain([0.0])).high;
         let step = round_numbers(0.0, high, MOST - 1).get(1).copied().unwrap_or(high);
         Self::up_to(axis, (high / step - 1e-9).ceil() * step)
     }
@@ -79,16 +79,16 @@ impl Extent {
         let mut preferred: Vec<f64> = values.clone().filter(|value| axis.scale.position(*value).is_some()).collect();
         preferred.sort_by(f64::total_cmp);
         preferred.dedup();
-        Extent { preferred: Some(preferred), ..Self::around(axis, values) }
+        AxisExtent { preferred: Some(preferred), ..Self::with_margin(axis, values) }
     }
 
     /// A range of `count` rows without ticks, each one unit high.
     pub fn rows(count: usize) -> Self {
-        Extent { preferred: Some(Vec::new()), ..Self::new(&Axis::linear(""), 0.0, count.max(1) as f64) }
+        AxisExtent { preferred: Some(Vec::new()), ..Self::new(&Axis::linear(""), 0.0, count.max(1) as f64) }
     }
 
     fn new(axis: &Axis, low: f64, high: f64) -> Self {
-        Extent { low, high, axis: axis.clone(), preferred: None }
+        AxisExtent { low, high, axis: axis.clone(), preferred: None }
     }
 
     /// The relative position along the axis, from 0 to 1.
@@ -103,8 +103,8 @@ impl Extent {
 
     pub fn value(&self, position: f64) -> f64 {
         match self.axis.scale {
-            Scale::Linear => position,
-            Scale::Log => 10f64.powf(position),
+            AxisScale::Linear => position,
+            AxisScale::Log => 10f64.powf(position),
         }
     }
 
@@ -136,9 +136,9 @@ impl Extent {
         let fewer = |low: f64, high: f64| (1..=MOST).rev().map(move |count| round_numbers(low, high, count));
         let mut candidates: Vec<Vec<f64>> = self.preferred.clone().into_iter().collect();
         match self.axis.scale {
-            Scale::Linear => candidates.extend(fewer(low, high)),
-            Scale::Log => {
-                let digits = DIGITS.iter().map(|digits| between(digits, low, high));
+            AxisScale::Linear => candidates.extend(fewer(low, high)),
+            AxisScale::Log => {
+                let digits = DIGITS.iter().map(|digits| products_between(digits, low, high));
                 candidates.extend(digits.filter(|values| (3..=MOST).contains(&values.len())));
                 if high - low < 1.0 {
                     candidates.extend(fewer(self.value(low), self.value(high)));
@@ -157,7 +157,7 @@ const DIGITS: [&[f64]; 5] =
     [&[1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0], &[1.0, 2.0, 3.0, 5.0], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
 
 /// The products of these digits and powers of ten between two decimal logarithms.
-fn between(digits: &[f64], low: f64, high: f64) -> Vec<f64> {
+fn products_between(digits: &[f64], low: f64, high: f64) -> Vec<f64> {
     let powers = low.floor() as i32..=high.ceil() as i32;
     let all = powers.flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
     all.filter(|value| (low..=high).contains(&value.log10())).collect()
@@ -171,11 +171,11 @@ fn round_numbers(low: f64, high: f64, count: usize) -> Vec<f64> {
     numbers.into_iter().map(|number| if number.abs() < 1e-9 * (high - low) { 0.0 } else { number }).collect()
 }
 
-impl Scale {
+impl AxisScale {
     fn position(self, value: f64) -> Option<f64> {
         match self {
-            Scale::Linear => (value.abs() <= LARGEST).then_some(value),
-            Scale::Log => (value.is_finite() && value > 0.0).then(|| value.log10()),
+            AxisScale::Linear => (value.abs() <= LARGEST).then_some(value),
+            AxisScale::Log => (value.is_finite() && value > 0.0).then(|| value.log10()),
         }
     }
 }
@@ -189,18 +189,18 @@ pub fn tick_text(value: f64) -> String {
     }
 }
 
-struct Coordinate {
+struct AxisCoordinate {
     range: RangedCoordf64,
     ticks: Vec<Tick>,
 }
 
-impl Coordinate {
-    fn new(extent: &Extent, ticks: Vec<Tick>) -> Self {
-        Coordinate { range: (extent.low..extent.high).into(), ticks }
+impl AxisCoordinate {
+    fn new(extent: &AxisExtent, ticks: Vec<Tick>) -> Self {
+        AxisCoordinate { range: (extent.low..extent.high).into(), ticks }
     }
 }
 
-impl Ranged for Coordinate {
+impl Ranged for AxisCoordinate {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;
 
@@ -218,17 +218,17 @@ impl Ranged for Coordinate {
     }
 }
 
-impl ValueFormatter<f64> for Coordinate {
+impl ValueFormatter<f64> for AxisCoordinate {
     fn format_ext(&self, value: &f64) -> String {
         self.ticks.iter().find(|(at, _)| at == value).map(|(_, label)| label.clone()).unwrap_or_default()
     }
 }
 
 pub struct Axes {
-    pub x: Extent,
-    pub y: Extent,
-    pub area: Area,
-    chart: ChartContext<'static, Drawing, Cartesian2d<Coordinate, Coordinate>>,
+    pub x: AxisExtent,
+    pub y: AxisExtent,
+    pub area: PixelArea,
+    chart: ChartContext<'static, Drawing, Cartesian2d<AxisCoordinate, AxisCoordinate>>,
 }
 
 impl Axes {
@@ -236,14 +236,14 @@ impl Axes {
     pub const HEIGHT: f64 = GAP + NUMBERS + LABEL;
 
     /// Draws both axes with their grid over the whole drawing, with room on the left for names that the caller draws.
-    pub fn new(drawing: &Drawing, x: Extent, y: Extent, names: &[String]) -> Self {
+    pub fn new(drawing: &Drawing, x: AxisExtent, y: AxisExtent, names: &[String]) -> Self {
         Self::build(drawing, x, y, names).expect("a drawing in memory takes every shape")
     }
 
     fn build(
         drawing: &Drawing,
-        x: Extent,
-        y: Extent,
+        x: AxisExtent,
+        y: AxisExtent,
         names: &[String],
     ) -> Result<Self, DrawingAreaErrorKind<Infallible>> {
         let top = if y.axis.label.is_empty() { GAP } else { LABEL + GAP };
@@ -260,7 +260,7 @@ impl Axes {
             .margin_right(units(right))
             .x_label_area_size(units(NUMBERS + LABEL))
             .y_label_area_size(units(left))
-            .build_cartesian_2d(Coordinate::new(&x, x_ticks), Coordinate::new(&y, y_ticks))?;
+            .build_cartesian_2d(AxisCoordinate::new(&x, x_ticks), AxisCoordinate::new(&y, y_ticks))?;
         chart
             .configure_mesh()
             .x_desc(&x.axis.label)
@@ -270,30 +270,30 @@ impl Axes {
             .axis_desc_style(text_style(Ink::TEXT))
             .set_all_tick_mark_size(units(GAP / 2.0))
             .draw()?;
-        drawing.add(Mark::text(&y.axis.label, (0.0, LABEL / 2.0), Anchor::Start, Ink::TEXT));
+        drawing.add(DrawnMark::text(&y.axis.label, (0.0, LABEL / 2.0), TextAnchor::Start, Ink::TEXT));
         let (across, down) = chart.plotting_area().get_pixel_range();
-        let area = Area::new((pixels(across.start), pixels(down.start)), (pixels(across.end), pixels(down.end)));
+        let area = PixelArea::new((pixels(across.start), pixels(down.start)), (pixels(across.end), pixels(down.end)));
         Ok(Axes { x, y, area, chart })
     }
 
     /// The positions of a pair of values; `None` if an axis cannot show one of them.
-    pub fn positions(&self, x: f64, y: f64) -> Option<Point> {
+    pub fn positions(&self, x: f64, y: f64) -> Option<PixelPoint> {
         Some((self.x.position(x)?, self.y.position(y)?))
     }
 
     /// The point of a pair of values; `None` if an axis cannot show one of them.
-    pub fn at(&self, x: f64, y: f64) -> Option<Point> {
+    pub fn point_at(&self, x: f64, y: f64) -> Option<PixelPoint> {
         self.positions(x, y).map(|(x, y)| self.at_position(x, y))
     }
 
     /// A line through pairs of positions.
-    pub fn line(&mut self, positions: Vec<Point>, ink: Ink) {
+    pub fn line(&mut self, positions: Vec<PixelPoint>, ink: Ink) {
         let line = LineSeries::new(positions, style(ink, 1.5));
         self.chart.draw_series(line).expect("a drawing in memory takes every shape");
     }
 
-    pub fn at_position(&self, x: f64, y: f64) -> Point {
-        let Area { left, bottom, .. } = self.area;
+    pub fn at_position(&self, x: f64, y: f64) -> PixelPoint {
+        let PixelArea { left, bottom, .. } = self.area;
         (left + self.x.share(x) * self.area.width(), bottom - self.y.share(y) * self.area.height())
     }
 }

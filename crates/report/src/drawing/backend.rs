@@ -2,7 +2,7 @@
 //!
 //! Its colours are roles, and its integer pixels are quarters of ours, so that lines keep their positions.
 
-use super::{Anchor, Area, Drawing, FONT, Mark, Point, Shape};
+use super::{Drawing, DrawnMark, FONT, MarkShape, PixelArea, PixelPoint, TextAnchor};
 use crate::theme::{Ink, Theme};
 use plotters::style::{Color, FontDesc, FontFamily, FontStyle, RGBColor, ShapeStyle, TextStyle};
 use plotters_backend::text_anchor::{HPos, VPos};
@@ -40,15 +40,15 @@ fn ink(BackendColor { rgb: (red, green, blue), .. }: BackendColor) -> Ink {
     Ink::of_light([red, green, blue])
 }
 
-fn point((x, y): BackendCoord) -> Point {
+fn point((x, y): BackendCoord) -> PixelPoint {
     (pixels(x), pixels(y))
 }
 
-type Drawn = Result<(), DrawingErrorKind<Infallible>>;
+type DrawResult = Result<(), DrawingErrorKind<Infallible>>;
 
 impl Drawing {
-    fn draw(&self, shape: Shape, color: BackendColor) -> Drawn {
-        self.add(Mark::new(shape, ink(color)).alpha(color.alpha));
+    fn draw(&self, shape: MarkShape, color: BackendColor) -> DrawResult {
+        self.add(DrawnMark::new(shape, ink(color)).alpha(color.alpha));
         Ok(())
     }
 }
@@ -60,44 +60,51 @@ impl DrawingBackend for Drawing {
         (units(self.width).unsigned_abs(), units(self.height).unsigned_abs())
     }
 
-    fn ensure_prepared(&mut self) -> Drawn {
+    fn ensure_prepared(&mut self) -> DrawResult {
         Ok(())
     }
 
-    fn present(&mut self) -> Drawn {
+    fn present(&mut self) -> DrawResult {
         Ok(())
     }
 
-    fn draw_pixel(&mut self, at: BackendCoord, color: BackendColor) -> Drawn {
+    fn draw_pixel(&mut self, at: BackendCoord, color: BackendColor) -> DrawResult {
         let (x, y) = point(at);
-        self.draw(Shape::Rects(vec![Area::new((x, y), (x + 1.0 / UNIT, y + 1.0 / UNIT))]), color)
+        self.draw(MarkShape::Rects(vec![PixelArea::new((x, y), (x + 1.0 / UNIT, y + 1.0 / UNIT))]), color)
     }
 
-    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> Drawn {
+    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> DrawResult {
         self.draw_path([from, to], style)
     }
 
-    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(&mut self, path: I, style: &S) -> Drawn {
+    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(&mut self, path: I, style: &S) -> DrawResult {
         let line = path.into_iter().map(point).collect();
-        self.draw(Shape::Lines(vec![line], f64::from(style.stroke_width()) / UNIT), style.color())
+        self.draw(MarkShape::Lines(vec![line], f64::from(style.stroke_width()) / UNIT), style.color())
     }
 
-    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(&mut self, path: I, style: &S) -> Drawn {
-        self.draw(Shape::Polygon(path.into_iter().map(point).collect()), style.color())
+    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
+        &mut self,
+        path: I,
+        style: &S,
+    ) -> DrawResult {
+        self.draw(MarkShape::Polygon(path.into_iter().map(point).collect()), style.color())
     }
 
-    fn draw_text<T: BackendTextStyle>(&mut self, text: &str, style: &T, at: BackendCoord) -> Drawn {
+    fn draw_text<T: BackendTextStyle>(&mut self, text: &str, style: &T, at: BackendCoord) -> DrawResult {
         let (x, y) = point(at);
         let anchor = match style.anchor().h_pos {
-            HPos::Left => Anchor::Start,
-            HPos::Center => Anchor::Middle,
-            HPos::Right => Anchor::End,
+            HPos::Left => TextAnchor::Start,
+            HPos::Center => TextAnchor::Middle,
+            HPos::Right => TextAnchor::End,
         };
         let down = match style.anchor().v_pos {
             VPos::Top => FONT / 2.0,
             VPos::Center => 0.0,
             VPos::Bottom => -FONT / 2.0,
         };
-        self.draw(Shape::Text { text: text.to_owned(), at: (x, y + down), anchor, size: style.size() }, style.color())
+        self.draw(
+            MarkShape::Text { text: text.to_owned(), at: (x, y + down), anchor, size: style.size() },
+            style.color(),
+        )
     }
 }

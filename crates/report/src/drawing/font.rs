@@ -2,7 +2,7 @@
 //!
 //! It is DejaVu Sans (Bitstream Vera's licence: free to use and to embed).
 
-use super::{FONT, Point};
+use super::{FONT, PixelPoint};
 use ab_glyph::{Font, FontRef, ScaleFont, point};
 use std::sync::LazyLock;
 
@@ -38,7 +38,7 @@ pub fn cut(text: &str, room: f64) -> String {
 }
 
 /// Calls `draw` for every pixel of a text that starts at a point of its baseline, with the covered share of the pixel.
-pub fn rasterize(text: &str, (mut x, y): Point, size: f64, mut draw: impl FnMut((i32, i32), f64)) {
+pub fn rasterize(text: &str, (mut x, y): PixelPoint, size: f64, mut draw: impl FnMut((i32, i32), f64)) {
     let font = DEJAVU.as_scaled(height(size));
     for id in text.chars().map(|c| font.glyph_id(c)) {
         if let Some(outline) = DEJAVU.outline_glyph(id.with_scale_and_position(height(size), point(x as f32, y as f32)))

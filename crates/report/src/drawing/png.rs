@@ -1,7 +1,7 @@
 //! Writes a drawing as PNG, with plotters' bitmap backend.
 
 use super::svg::baseline;
-use super::{Anchor, Drawing, Mark, Point, Shape, font, text_width};
+use super::{Drawing, DrawnMark, MarkShape, PixelPoint, TextAnchor, font, text_width};
 use crate::theme::{Ink, Theme};
 use perf4sight_base::error::{Error, Result};
 use plotters::backend::BitMapBackend;
@@ -59,27 +59,29 @@ fn encoded((width, height): (u32, u32), pixels: &[u8]) -> std::result::Result<Ve
     Ok(file)
 }
 
-impl Mark {
+impl DrawnMark {
     /// Draws the mark on a bitmap in memory, which cannot fail.
     fn paint(&self, bitmap: &mut BitMapBackend, theme: Theme) {
         let [red, green, blue] = self.ink.rgb(theme);
         let color = RGBAColor(red, green, blue, self.alpha);
         let style = |width: f64| ShapeStyle { color, filled: true, stroke_width: (width * UNIT).round() as u32 };
-        let fine = |(x, y): Point| ((x * UNIT).round() as i32, (y * UNIT).round() as i32);
+        let fine = |(x, y): PixelPoint| ((x * UNIT).round() as i32, (y * UNIT).round() as i32);
         let _ = match &self.shape {
-            Shape::Rects(areas) => areas.iter().try_for_each(|area| {
+            MarkShape::Rects(areas) => areas.iter().try_for_each(|area| {
                 bitmap.draw_rect(fine((area.left, area.top)), fine((area.right, area.bottom)), &color, true)
             }),
-            Shape::Circle(centre, radius) => bitmap.draw_circle(fine(*centre), (radius * UNIT) as u32, &color, true),
-            Shape::Polygon(points) => bitmap.fill_polygon(points.iter().copied().map(fine), &color),
-            Shape::Lines(lines, width) => {
+            MarkShape::Circle(centre, radius) => {
+                bitmap.draw_circle(fine(*centre), (radius * UNIT) as u32, &color, true)
+            }
+            MarkShape::Polygon(points) => bitmap.fill_polygon(points.iter().copied().map(fine), &color),
+            MarkShape::Lines(lines, width) => {
                 lines.iter().try_for_each(|line| bitmap.draw_path(line.iter().copied().map(fine), &style(*width)))
             }
-            Shape::Text { text, at: (x, y), anchor, size } => {
+            MarkShape::Text { text, at: (x, y), anchor, size } => {
                 let before = match anchor {
-                    Anchor::Start => 0.0,
-                    Anchor::Middle => text_width(text, *size) / 2.0,
-                    Anchor::End => text_width(text, *size),
+                    TextAnchor::Start => 0.0,
+                    TextAnchor::Middle => text_width(text, *size) / 2.0,
+                    TextAnchor::End => text_width(text, *size),
                 };
                 let start = ((x - before) * UNIT, baseline(*y, *size) * UNIT);
                 font::rasterize(text, start, size * UNIT, |at, covered| {

@@ -1,7 +1,7 @@
 //! Writes a drawing as SVG: inside a page in the page's colours, as a file in fixed ones.
 
 use super::font::FAMILY;
-use super::{Anchor, Area, Drawing, FONT, Mark, Point, Shape};
+use super::{Drawing, DrawnMark, FONT, MarkShape, PixelArea, PixelPoint, TextAnchor};
 use crate::theme::Theme;
 use maud::{Markup, Render, html};
 use std::fmt::Write;
@@ -31,7 +31,7 @@ impl Drawing {
 
     /// The drawing as a file of its own.
     pub fn to_svg(&self, theme: Theme, description: &str) -> String {
-        crate::html::shown(html! {
+        crate::html::clean_text(html! {
             svg xmlns="http://www.w3.org/2000/svg" width=(Px(self.width)) height=(Px(self.height)) viewBox=(self.view_box())
                 font-family=(FAMILY) font-size=(Px(FONT)) role="img" aria-label=(description) { (self.marks_in(Some(theme))) }
         })
@@ -46,27 +46,29 @@ impl Drawing {
     }
 }
 
-impl Mark {
+impl DrawnMark {
     fn to_markup(&self, theme: Option<Theme>) -> Markup {
         let ink = self.ink.css(theme);
         let alpha = (self.alpha < 1.0).then(|| format!("{:.2}", self.alpha));
         let tip = html! { @if !self.tip.is_empty() { title { (self.tip) } } };
         match &self.shape {
-            Shape::Rects(areas) => match areas.as_slice() {
+            MarkShape::Rects(areas) => match areas.as_slice() {
                 [area] => html! {
                     rect x=(Px(area.left)) y=(Px(area.top)) width=(Px(area.width())) height=(Px(area.height())) fill=(ink) opacity=[alpha] { (tip) }
                 },
                 areas => html! { path d={ @for area in areas { (area) } } fill=(ink) opacity=[alpha] { (tip) } },
             },
-            Shape::Circle((x, y), radius) => html! {
+            MarkShape::Circle((x, y), radius) => html! {
                 circle cx=(Px(*x)) cy=(Px(*y)) r=(Px(*radius)) fill=(ink) opacity=[alpha] { (tip) }
             },
-            Shape::Polygon(points) => html! { path d={ (Path(points)) "Z" } fill=(ink) opacity=[alpha] { (tip) } },
-            Shape::Lines(lines, width) => html! {
-                path d={ @for line in lines { (Path(line)) } } fill="none" stroke=(ink) opacity=[alpha]
+            MarkShape::Polygon(points) => {
+                html! { path d={ (PathData(points)) "Z" } fill=(ink) opacity=[alpha] { (tip) } }
+            }
+            MarkShape::Lines(lines, width) => html! {
+                path d={ @for line in lines { (PathData(line)) } } fill="none" stroke=(ink) opacity=[alpha]
                     stroke-width=[(*width != 1.0).then_some(Px(*width))] { (tip) }
             },
-            Shape::Text { text, at: (x, y), anchor, size } => html! {
+            MarkShape::Text { text, at: (x, y), anchor, size } => html! {
                 text x=(Px(*x)) y=(Px(baseline(*y, *size))) fill=(ink) text-anchor=[anchor.css()]
                     font-size=[(*size != FONT).then_some(Px(*size))] { (text) (tip) }
             },
@@ -79,17 +81,17 @@ pub fn baseline(middle: f64, size: f64) -> f64 {
     middle + 0.35 * size
 }
 
-impl Anchor {
+impl TextAnchor {
     fn css(self) -> Option<&'static str> {
         match self {
-            Anchor::Start => None,
-            Anchor::Middle => Some("middle"),
-            Anchor::End => Some("end"),
+            TextAnchor::Start => None,
+            TextAnchor::Middle => Some("middle"),
+            TextAnchor::End => Some("end"),
         }
     }
 }
 
-impl Render for Area {
+impl Render for PixelArea {
     fn render_to(&self, out: &mut String) {
         let (width, height) = (Px(self.width()), Px(self.height()));
         html! { "M" (Px(self.left)) " " (Px(self.top)) "h" (width) "v" (height) "h" (Px(-self.width())) "z" }
@@ -97,9 +99,9 @@ impl Render for Area {
     }
 }
 
-struct Path<'a>(&'a [Point]);
+struct PathData<'a>(&'a [PixelPoint]);
 
-impl Render for Path<'_> {
+impl Render for PathData<'_> {
     fn render_to(&self, out: &mut String) {
         for (i, (x, y)) in self.0.iter().enumerate() {
             html! { (if i == 0 { "M" } else { "L" }) (Px(*x)) " " (Px(*y)) }.render_to(out);

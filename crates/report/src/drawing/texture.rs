@@ -1,6 +1,6 @@
 //! Stripes that distinguish filled areas without colours: in grey print, and for colour-blind readers.
 
-use super::{Area, Point};
+use super::{PixelArea, PixelPoint};
 
 /// The stripes of a filled area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Texture {
     }
 
     /// Lines within an area. All areas share one grid, so that neighbours with the same texture look like one.
-    pub(super) fn stripes(self, area: Area) -> Vec<Vec<Point>> {
+    pub(super) fn stripes(self, area: PixelArea) -> Vec<Vec<PixelPoint>> {
         match self {
             Texture::Plain => Vec::new(),
             Texture::Rising => rising(area, 8.0),
@@ -64,16 +64,16 @@ fn multiples(low: f64, high: f64, of: f64) -> impl Iterator<Item = f64> {
 }
 
 /// Lines on which x + y is a multiple of `apart` pixels.
-fn rising(area: Area, apart: f64) -> Vec<Vec<Point>> {
-    let Area { left, top, right, bottom } = area;
+fn rising(area: PixelArea, apart: f64) -> Vec<Vec<PixelPoint>> {
+    let PixelArea { left, top, right, bottom } = area;
     let line =
         |sum: f64| vec![(left.max(sum - bottom), bottom.min(sum - left)), (right.min(sum - top), top.max(sum - right))];
     multiples(left + top, right + bottom, apart).map(line).collect()
 }
 
 /// The mirror image of [`rising`].
-fn falling(area: Area, apart: f64) -> Vec<Vec<Point>> {
-    let mirrored = Area { left: -area.right, right: -area.left, ..area };
-    let back = |line: Vec<Point>| line.into_iter().map(|(x, y)| (-x, y)).collect();
+fn falling(area: PixelArea, apart: f64) -> Vec<Vec<PixelPoint>> {
+    let mirrored = PixelArea { left: -area.right, right: -area.left, ..area };
+    let back = |line: Vec<PixelPoint>| line.into_iter().map(|(x, y)| (-x, y)).collect();
     rising(mirrored, apart).into_iter().map(back).collect()
 }

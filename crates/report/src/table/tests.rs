@@ -12,9 +12,9 @@ fn floats_keep_three_significant_digits() {
 
 #[test]
 fn words_are_no_formulas_in_csv() {
-    let mut table = Table::new("t", [Column::text("name", "name"), Column::number("change", "change")]);
+    let mut table = Table::new("t", [TableColumn::text("name", "name"), TableColumn::number("change", "change")]);
     table.row(["=HYPERLINK(\"http://example.org\")".into(), (-2.5).into()]);
-    let mut lines = Table::new("t", [Column::text("name", "name")]);
+    let mut lines = Table::new("t", [TableColumn::text("name", "name")]);
     lines.row(["a\n\u{1b}b".into()]);
     assert_eq!(lines.to_csv(), "name\na\\n\\u{1b}b\n");
     assert_eq!(table.to_csv(), "name,change\n\"'=HYPERLINK(\"\"http://example.org\"\")\",-2.5\n");
@@ -23,7 +23,7 @@ fn words_are_no_formulas_in_csv() {
 
 #[test]
 fn a_missing_value_is_empty_in_csv_and_null_in_json() {
-    let mut table = Table::new("t", [Column::text("name", "name"), Column::number("latency_ms", "latency")]);
+    let mut table = Table::new("t", [TableColumn::text("name", "name"), TableColumn::number("latency_ms", "latency")]);
     table.row(["a,b".into(), None::<Milliseconds>.into()]);
     table.row(["c".into(), Milliseconds(0.1 + 0.2).into()]);
     assert_eq!(table.to_csv(), "name,latency_ms\n\"a,b\",\nc,0.30000000000000004\n");

@@ -1,10 +1,10 @@
 //! Tests of tables as text.
 
 use super::*;
-use crate::table::{Cell, Column};
+use crate::table::{Cell, TableColumn};
 
 fn table() -> Table {
-    let mut table = Table::new("", [Column::text("reason", "reason"), Column::number("n", "n")]);
+    let mut table = Table::new("", [TableColumn::text("reason", "reason"), TableColumn::number("n", "n")]);
     table.row(["no such file: a/rather/long/path".into(), 12_345u64.into()]);
     table.row(["網路".into(), Cell::Missing]);
     table

@@ -5,11 +5,11 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use statrs::distribution::{ContinuousCDF, Exp, Normal, StudentsT};
 
-fn steps(durations: &[f64]) -> Vec<Step> {
+fn steps(durations: &[f64]) -> Vec<ReportedStep> {
     let mut time = 0.0;
     let end = |(number, duration): (usize, &f64)| {
         time += duration;
-        Step { number: number as u64 + 1, time, wait: None }
+        ReportedStep { number: number as u64 + 1, time, wait: None }
     };
     durations.iter().enumerate().map(end).collect()
 }
@@ -18,19 +18,19 @@ fn steps(durations: &[f64]) -> Vec<Step> {
 /// waited half of the time.
 #[test]
 fn what_others_disturbed_lies_as_far_off_as_runs_differ_and_as_others_may_have_held_it_back() {
-    let rate = |per_second: f64| Rate { per_second, interval: [per_second - 0.1, per_second + 0.1] };
+    let rate = |per_second: f64| IterationRate { per_second, interval: [per_second - 0.1, per_second + 0.1] };
     let by = |used: f64, waited: f64| Some(Disturbance { limit: 0.5, used, waited });
-    let close = |rate: Option<Rate>, low: f64, high: f64| {
+    let close = |rate: Option<IterationRate>, low: f64, high: f64| {
         let rate = rate.unwrap();
         assert_eq!(rate.per_second, 4.4);
         assert!((rate.interval[0] - low).abs() < 1e-9 && (rate.interval[1] - high).abs() < 1e-9, "{rate:?}");
     };
-    close(Rate::disturbed(&[(rate(4.0), None), (rate(4.4), None)]), 3.9, 4.9);
+    close(IterationRate::disturbed(&[(rate(4.0), None), (rate(4.4), None)]), 3.9, 4.9);
     // At its limit it is 0.5 / 0.44 as fast.
-    close(Rate::disturbed(&[(rate(4.4), by(0.44, 0.5))]), 4.3, 4.5 * 0.5 / 0.44);
+    close(IterationRate::disturbed(&[(rate(4.4), by(0.44, 0.5))]), 4.3, 4.5 * 0.5 / 0.44);
     // It hardly uses its CPU, and waited a fifth of the time at most.
-    close(Rate::disturbed(&[(rate(4.4), by(0.1, 0.2))]), 4.3, 4.5 / 0.8);
-    assert!(Rate::disturbed(&[]).is_none());
+    close(IterationRate::disturbed(&[(rate(4.4), by(0.1, 0.2))]), 4.3, 4.5 / 0.8);
+    assert!(IterationRate::disturbed(&[]).is_none());
 }
 
 #[test]
@@ -44,18 +44,22 @@ fn quantiles_are_those_of_students_t() {
 #[test]
 fn the_rate_is_that_behind_the_warm_up() {
     let durations: Vec<f64> = [[2.0; 3].as_slice(), &[0.1; 100]].concat();
-    let measured = Measured::of(&steps(&durations), Span::behind(3)).unwrap();
+    let measured = MeasuredRate::from_steps(&steps(&durations), StepSpan::after_warm_up(3)).unwrap();
     assert!((measured.rate.per_second - 10.0).abs() < 1e-9 && measured.is_known(), "{measured:?}");
     assert_eq!((measured.iterations, measured.waiting), (99, None));
-    assert!(Measured::of(&steps(&durations), Span::behind(103)).is_none(), "nothing is left");
-    assert!(Measured::of(&steps(&[0.5; 8]), Span::behind(0)).is_none(), "seven blocks have no interval");
+    assert!(MeasuredRate::from_steps(&steps(&durations), StepSpan::after_warm_up(103)).is_none(), "nothing is left");
+    assert!(
+        MeasuredRate::from_steps(&steps(&[0.5; 8]), StepSpan::after_warm_up(0)).is_none(),
+        "seven blocks have no interval"
+    );
 }
 
 /// Steps that slow down gradually from 0.1 s to 0.2 s; steps of two phases; and steps of 0.1 s with 30 % noise, or with
 /// a stall.
 #[test]
 fn a_rate_that_changes_while_it_is_measured_is_told() {
-    let changed = |durations: &[f64]| Measured::of(&steps(durations), Span::behind(0)).unwrap().changed;
+    let changed =
+        |durations: &[f64]| MeasuredRate::from_steps(&steps(durations), StepSpan::after_warm_up(0)).unwrap().changed;
     let slower: Vec<f64> = (0..200).map(|step| 0.1 + 0.1 * f64::from(step) / 200.0).collect();
     let [before, after] = changed(&slower).unwrap();
     assert!((before - 8.0).abs() < 0.2 && (after - 5.7).abs() < 0.2, "{before} {after}");
@@ -79,7 +83,7 @@ fn a_rate_that_changes_while_it_is_measured_is_told() {
 fn whole_epochs_have_a_mean_which_what_follows_does_not_move() {
     let epoch = [[0.1; 10], [0.4; 10]].concat();
     let durations = [&[1.0; 4], epoch.as_slice(), &epoch, &[0.1; 7]].concat();
-    let measured = Measured::of(&steps(&durations), Span { warm_up: 3, most: Some(40) }).unwrap();
+    let measured = MeasuredRate::from_steps(&steps(&durations), StepSpan { warm_up: 3, most: Some(40) }).unwrap();
     assert_eq!(measured.iterations, 40);
     assert!((measured.mean() - 4.0).abs() < 1e-9, "{measured:?}");
 }
@@ -90,7 +94,7 @@ fn a_stall_does_not_count_and_waiting_does() {
     durations[50] = 5.0;
     let mut steps = steps(&durations);
     steps.iter_mut().for_each(|step| step.wait = Some(0.025));
-    let measured = Measured::of(&steps, Span::behind(0)).unwrap();
+    let measured = MeasuredRate::from_steps(&steps, StepSpan::after_warm_up(0)).unwrap();
     assert!((measured.rate.per_second - 10.0).abs() < 1e-9, "{measured:?}");
     // 99 times 0.025 of 9.8 + 5 seconds.
     assert!((measured.waiting.unwrap() - 2.475 / 14.8).abs() < 1e-9, "{measured:?}");
@@ -99,8 +103,9 @@ fn a_stall_does_not_count_and_waiting_does() {
 #[test]
 fn the_slowest_rank_counts_and_none_may_be_missing() {
     let (slow, fast, short) = (steps(&[0.2; 50]), steps(&[0.1; 50]), steps(&[0.1; 3]));
-    let rate =
-        |ranks: &[&[Step]]| slowest(ranks.iter().copied(), Span::behind(0)).map(|measured| measured.rate.per_second);
+    let rate = |ranks: &[&[ReportedStep]]| {
+        slowest(ranks.iter().copied(), StepSpan::after_warm_up(0)).map(|measured| measured.rate.per_second)
+    };
     assert!((rate(&[&fast, &slow]).unwrap() - 5.0).abs() < 1e-9);
     assert_eq!(rate(&[&fast, &short]), None);
 }
@@ -111,7 +116,9 @@ fn holds(mut duration: impl FnMut(&mut Xoshiro256PlusPlus, usize) -> f64, truth:
         let mut draws = Xoshiro256PlusPlus::seed_from_u64(*seed);
         let durations: Vec<f64> = (0..3000).map(|step| duration(&mut draws, step)).collect();
         let all = steps(&durations);
-        let known = |until: usize| Measured::of(&all[..until], Span::behind(5)).filter(|measured| measured.is_known());
+        let known = |until: usize| {
+            MeasuredRate::from_steps(&all[..until], StepSpan::after_warm_up(5)).filter(|measured| measured.is_known())
+        };
         let looks = std::iter::successors(Some(20), |at| Some(at + at / 10 + 1)).take_while(|at| *at < 3000);
         let measured = looks.into_iter().find_map(known).expect("3000 steps are enough");
         let [low, high] = measured.rate.interval;
@@ -144,7 +151,7 @@ fn intervals_hold_though_steps_end_in_turns() {
 #[test]
 fn bursts_are_no_doubt_of_the_rate() {
     let durations: Vec<f64> = (0..200).map(|step| if step % 4 == 0 { 0.37 } else { 0.01 }).collect();
-    let measured = Measured::of(&steps(&durations), Span::behind(0)).unwrap();
+    let measured = MeasuredRate::from_steps(&steps(&durations), StepSpan::after_warm_up(0)).unwrap();
     let [low, high] = measured.rate.interval;
     assert!(measured.is_known() && low <= 10.0 && 10.0 <= high, "{measured:?}");
 }

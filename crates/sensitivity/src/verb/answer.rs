@@ -1,19 +1,19 @@
 //! The answer of a profile, as sentences.
 
 use super::derived::PERCENTS;
-use super::points::{Point, cpus_words};
-use super::profile::{Profile, number};
-use crate::{Bound, Knee, LONGER, MeasuredOverlap, Overlap};
+use super::points::{MeasuredPoint, cpus_words};
+use super::profile::{SensitivityProfile, number};
+use crate::{EpochBound, Knee, LONGER, MeasuredOverlap, ReadOverlap};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::significant;
 
 /// If the upper end of an interval is more than this many times its lower one, only the lower end is reported.
 const WIDE: f64 = 2.0;
 
-impl Profile {
-    pub fn answer(&self) -> String {
+impl SensitivityProfile {
+    pub fn answer_text(&self) -> String {
         let Some(curve) = self.curve() else { return "nothing was measured".to_owned() };
-        let best = curve.best();
+        let best = curve.highest();
         let knees: Vec<String> = self.knees.iter().map(knee_words).collect();
         let rate = self.curve_points().find(|point| point.configuration.cpus == best.cpus).and_then(rate_words);
         let mut sentences = vec![format!(
@@ -30,7 +30,7 @@ impl Profile {
 
     /// The share of time that the job waits for data where it is fastest.
     fn waits(&self) -> Option<String> {
-        let fastest = self.curve()?.best().cpus;
+        let fastest = self.curve()?.highest().cpus;
         let point = self.curve_points().find(|point| point.configuration.cpus == fastest)?;
         let waiting = point.counts()?.1.waiting?;
         Some(format!("with {} it waits for data {} of the time", cpus_words(fastest), Percent(100.0 * waiting)))
@@ -40,7 +40,7 @@ impl Profile {
     fn storage(&self) -> Option<String> {
         let (model, knee) = (self.model()?, self.knees.last()?);
         let megabytes = |bytes: f64| format!("{} MB/s", significant(bytes / 1e6));
-        let estimate = model.needed(knee.cpus, 0.0)?;
+        let estimate = model.needed_bandwidth(knee.cpus, 0.0)?;
         let [low, high] = [estimate.least, estimate.most].map(|bytes| significant(bytes / 1e6));
         let needed = format!("{} ({low} to {high})", megabytes(number(&estimate)));
         let mut words =
@@ -49,17 +49,17 @@ impl Profile {
             let [took, computed] = [held.seconds, held.side_by_side].map(|seconds| Milliseconds(1000.0 * seconds));
             format!("held to {} an epoch took {took}, computed {computed}", megabytes(held.storage_bandwidth))
         }));
-        words.extend(model.overlap.and_then(together));
+        words.extend(model.overlap.and_then(overlap_sentence));
         Some(words.join("; "))
     }
 
     /// The resource that limits an epoch, as text: the GPUs of a job cannot be distinguished from its serial part.
-    pub fn bound_words(&self, bound: Bound) -> &'static str {
+    pub fn bound_words(&self, bound: EpochBound) -> &'static str {
         match (bound, self.job.gpus) {
-            (Bound::Storage, _) => "storage",
-            (Bound::Cpu, _) => "CPUs",
-            (Bound::Accelerator, 0) => "what does not run in parallel",
-            (Bound::Accelerator, _) => "its GPUs, or what does not run in parallel",
+            (EpochBound::Storage, _) => "storage",
+            (EpochBound::Cpu, _) => "CPUs",
+            (EpochBound::Accelerator, 0) => "what does not run in parallel",
+            (EpochBound::Accelerator, _) => "its GPUs, or what does not run in parallel",
         }
     }
 
@@ -96,7 +96,7 @@ impl Profile {
     fn waits_for_cpus(&self, knee: &Knee) -> Option<String> {
         let curve = self.curve()?;
         let (least, most) = (curve.points().first()?.cpus, curve.points().last()?.cpus);
-        let beyond = self.bound_words(Bound::Accelerator);
+        let beyond = self.bound_words(EpochBound::Accelerator);
         let [low, high] = knee.between;
         Some(match (least < knee.cpus, low < high) {
             _ if !curve.levels_off(knee.share) => {
@@ -122,7 +122,7 @@ impl Profile {
 }
 
 /// "12.5 iterations/s (12.3 to 12.7)"; only the lower end where the interval is very wide.
-pub(super) fn rate_words(point: &Point) -> Option<String> {
+pub(super) fn rate_words(point: &MeasuredPoint) -> Option<String> {
     let rate = significant(point.rate()?.per_second);
     Some(match point.interval() {
         None => format!("{rate} iterations/s"),
@@ -148,8 +148,8 @@ fn storage_words(surely: Option<u32>, perhaps: Option<u32>) -> String {
 }
 
 /// How much longer an epoch takes where reading and computing take equally long; none where that is negligible.
-fn together(overlap: MeasuredOverlap) -> Option<String> {
-    let longer = |end: Overlap| end.epoch(1.0, 1.0) - 1.0;
+fn overlap_sentence(overlap: MeasuredOverlap) -> Option<String> {
+    let longer = |end: ReadOverlap| end.epoch(1.0, 1.0) - 1.0;
     let [low, high] = overlap.ends().map(longer);
     let percent = |share: f64| Percent(100.0 * share);
     (1.0 + high > LONGER).then(|| {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 perf4sight_base::words! {
     /// An option that a script may take.
-    pub enum Passed {
+    pub enum PassedOption {
         Batch = "--batch",
         /// Processes that load data.
         Workers = "--workers",
@@ -20,13 +20,13 @@ perf4sight_base::words! {
 /// A script longer than this is not searched.
 const LONGEST: u64 = 4 << 20;
 
-impl Passed {
+impl PassedOption {
     /// Parses a name; none for `none`.
     ///
     /// # Errors
     /// An unknown name.
     pub fn parse(word: &str) -> Result<Option<Self>> {
-        let found = Passed::ALL.into_iter().find(|passed| passed.name() == format!("--{word}"));
+        let found = PassedOption::ALL.into_iter().find(|passed| passed.name() == format!("--{word}"));
         match (found, word) {
             (None, "none") => Ok(None),
             (None, _) => {
@@ -39,18 +39,18 @@ impl Passed {
 
     fn short(self) -> Option<&'static str> {
         match self {
-            Passed::Batch => Some("-b"),
-            Passed::Workers => Some("-j"),
-            Passed::MaxIterations | Passed::Data => None,
+            PassedOption::Batch => Some("-b"),
+            PassedOption::Workers => Some("-j"),
+            PassedOption::MaxIterations | PassedOption::Data => None,
         }
     }
 
     fn value(self, asked: &Sensitivity) -> Option<String> {
         match self {
-            Passed::Batch => asked.batch.map(|batch| batch.to_string()),
-            Passed::Workers => asked.workers.map(|workers| workers.to_string()),
-            Passed::MaxIterations => asked.max_iterations.map(|most| most.to_string()),
-            Passed::Data => {
+            PassedOption::Batch => asked.batch.map(|batch| batch.to_string()),
+            PassedOption::Workers => asked.workers.map(|workers| workers.to_string()),
+            PassedOption::MaxIterations => asked.max_iterations.map(|most| most.to_string()),
+            PassedOption::Data => {
                 let inside = asked.container_mnt.as_ref().filter(|_| asked.docker_img.is_some());
                 asked.data.as_ref().map(|data| inside.unwrap_or(data).display().to_string())
             }
@@ -73,20 +73,20 @@ impl Passed {
 
 /// A command, and the options that were not passed on to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Command {
+pub(super) struct JobCommand {
     pub words: Vec<String>,
     /// The names of options that the script does not seem to accept.
     pub kept: Vec<String>,
 }
 
-impl Command {
+impl JobCommand {
     /// The command with the options that are passed; the profiler's value replaces one in the command.
-    pub fn of(asked: &Sensitivity) -> Self {
+    pub fn from_settings(asked: &Sensitivity) -> Self {
         let script = script(&asked.command);
         let (head, arguments) = asked.command.split_at((script + 1).min(asked.command.len()));
         let (mut arguments, mut passed, mut kept) = (arguments.to_vec(), Vec::new(), Vec::new());
         let text = text_of(&asked.command[script]);
-        for option in Passed::ALL {
+        for option in PassedOption::ALL {
             let Some(value) = option.value(asked) else { continue };
             let stands = without(option, &mut arguments.clone());
             let known = stands || text.as_ref().is_some_and(|text| text.contains(option.name()));
@@ -101,12 +101,12 @@ impl Command {
         }
         let words = [head, &arguments, &passed].concat();
         let words = asked.nodes.as_ref().map_or(words.clone(), |nodes| nodes.in_command(&words));
-        Command { words, kept }
+        JobCommand { words, kept }
     }
 }
 
 /// Removes an option and its value; returns whether it was there.
-fn without(option: Passed, arguments: &mut Vec<String>) -> bool {
+fn without(option: PassedOption, arguments: &mut Vec<String>) -> bool {
     let (before, mut at) = (arguments.len(), 0);
     while at < arguments.len() {
         match option.length(&arguments[at..]) {
@@ -142,10 +142,10 @@ mod tests {
     fn an_option_is_taken_out_however_it_is_written() {
         for written in ["--batch 32", "--batch=32", "-b 32", "-b32"] {
             let mut arguments = words(&format!("--lr 1 {written} --best x"));
-            assert!(without(Passed::Batch, &mut arguments), "{written}");
+            assert!(without(PassedOption::Batch, &mut arguments), "{written}");
             assert_eq!(arguments, words("--lr 1 --best x"), "{written}");
         }
-        assert!(!without(Passed::Batch, &mut words("--batches 3 --bias")));
+        assert!(!without(PassedOption::Batch, &mut words("--batches 3 --bias")));
     }
 
     #[test]
@@ -155,17 +155,17 @@ mod tests {
             batch: Some(64),
             ..Sensitivity::default()
         };
-        assert_eq!(Command::of(&asked).words, words("no-such-script --lr 1 --batch 64"));
+        assert_eq!(JobCommand::from_settings(&asked).words, words("no-such-script --lr 1 --batch 64"));
         let asked = Sensitivity { pass: Some(vec![]), ..asked };
-        assert_eq!(Command::of(&asked).words, asked.command);
+        assert_eq!(JobCommand::from_settings(&asked).words, asked.command);
     }
 
     #[test]
     fn what_a_script_does_not_name_is_kept_and_told_unless_it_is_to_be_passed() {
         let asked = Sensitivity { command: words("no-such-script --lr 1"), workers: Some(3), ..Sensitivity::default() };
-        let command = Command::of(&asked);
+        let command = JobCommand::from_settings(&asked);
         assert_eq!((command.words, command.kept), (asked.command.clone(), vec!["--workers".to_owned()]));
-        let asked = Sensitivity { pass: Some(vec![Passed::Workers]), ..asked };
-        assert_eq!(Command::of(&asked).words, words("no-such-script --lr 1 --workers 3"));
+        let asked = Sensitivity { pass: Some(vec![PassedOption::Workers]), ..asked };
+        assert_eq!(JobCommand::from_settings(&asked).words, words("no-such-script --lr 1 --workers 3"));
     }
 }

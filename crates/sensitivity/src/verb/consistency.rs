@@ -1,7 +1,7 @@
 //! Checks whether a profile's results follow from its points; otherwise the file was edited.
 
-use super::profile::Profile;
-use crate::{Grid, Knee};
+use super::profile::SensitivityProfile;
+use crate::{CpuGrid, Knee};
 use serde_json::Value;
 
 /// Numbers that differ by at most this share are equal, apart from rounding on another machine.
@@ -10,7 +10,7 @@ const ROUNDING: f64 = 1e-6;
 /// The results that follow from points, model and knees.
 const RESULTS: [&str; 5] = ["oddities", "own_memory", "matrix", "storage_matrix", "request"];
 
-impl Profile {
+impl SensitivityProfile {
     /// A result that does not follow from the points and the model of the profile.
     pub fn contradiction(&self) -> Option<String> {
         let mut follows = self.clone().concluded_from_knees();
@@ -30,7 +30,7 @@ impl Profile {
     /// possible.
     fn has_its_knees(&self) -> bool {
         match (self.curve(), self.job.cpu_step) {
-            (Some(curve), Some(step)) => self.knees == self.knees_on(&Grid::new(self.job.most_cpus, step), &curve),
+            (Some(curve), Some(step)) => self.knees == self.knees_on(&CpuGrid::new(self.job.most_cpus, step), &curve),
             (_, None) | (None, _) => self.knees.iter().all(|knee| self.is_knee(knee)),
         }
     }
@@ -38,12 +38,12 @@ impl Profile {
     /// Whether a knee agrees with the points: it has its share of the best rate, and fewer CPUs do not.
     fn is_knee(&self, knee: &Knee) -> bool {
         let Some(curve) = self.curve() else { return false };
-        let wanted = knee.share * curve.best().rate.per_second;
+        let wanted = knee.share * curve.highest().rate.per_second;
         let within = curve.points().first().zip(curve.points().last());
         let within = within.is_some_and(|(least, most)| (least.cpus..=most.cpus).contains(&knee.cpus));
         let mut fewer = curve.points().iter().filter(|point| point.cpus < knee.cpus);
         within
-            && curve.at(knee.cpus).least >= wanted * (1.0 - ROUNDING)
+            && curve.bounds_at(knee.cpus).least >= wanted * (1.0 - ROUNDING)
             && fewer.all(|point| point.rate.per_second < wanted * (1.0 + ROUNDING))
             && (!knee.verified || curve.measured(knee.cpus).is_some())
     }

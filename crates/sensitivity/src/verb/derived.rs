@@ -1,8 +1,8 @@
 //! Results computed from points and the model: knees, epochs, the request.
 
 use super::points::cpus_words;
-use super::profile::{Epoch, Profile, Requested, StorageEpoch, number};
-use crate::{Curve, Grid, Knee, LONGER, Model, Request, knees};
+use super::profile::{PredictedEpoch, RecommendedRequest, SensitivityProfile, StorageEpoch, number};
+use crate::{CpuGrid, EpochModel, Knee, LONGER, RateCurve, ResourceRequest, knees};
 use perf4sight_base::units::Bytes;
 
 /// The memory sizes of the matrices, in percent of the data.
@@ -14,9 +14,9 @@ const SPARE: [f64; 2] = [1.1, 1.25];
 /// The least additional memory where the knee is not verified: the start of an interpreter varies by as much.
 const LEAST_SPARE: f64 = 33_554_432.0;
 
-impl Profile {
+impl SensitivityProfile {
     /// Adds all results that follow from points and the model.
-    pub fn concluded(mut self, grid: &Grid) -> Self {
+    pub fn concluded(mut self, grid: &CpuGrid) -> Self {
         let Some(curve) = self.curve() else { return self };
         self.knees = self.knees_on(grid, &curve);
         self.concluded_from_knees()
@@ -33,17 +33,17 @@ impl Profile {
     }
 
     /// The knees of a curve. A knee is not verified where others disturbed a relevant point, or its error is unknown.
-    pub fn knees_on(&self, grid: &Grid, curve: &Curve) -> Vec<Knee> {
+    pub fn knees_on(&self, grid: &CpuGrid, curve: &RateCurve) -> Vec<Knee> {
         let mut knees = knees(grid, curve);
         for point in self.curve_points().filter(|point| point.is_doubtful() || point.is_divided()) {
-            knees.iter_mut().for_each(|knee| knee.doubt(grid, point.configuration.cpus));
+            knees.iter_mut().for_each(|knee| knee.mark_unverified(grid, point.configuration.cpus));
         }
         knees
     }
 
     pub fn storage_epochs(&self) -> Option<Vec<StorageEpoch>> {
         let (model, cpus) = (self.model()?, self.knees.last()?.cpus);
-        let needed = number(&model.needed(cpus, 0.0)?);
+        let needed = number(&model.needed_bandwidth(cpus, 0.0)?);
         let epochs = BANDWIDTHS.iter().flat_map(|share| {
             let model = model.with_storage(share * needed);
             let at =
@@ -54,7 +54,7 @@ impl Profile {
     }
 
     /// The request of a knee; of an unverified one, its upper bound, so that it is never too small.
-    pub fn requested(&self, knee: Knee) -> Requested {
+    pub fn requested(&self, knee: Knee) -> RecommendedRequest {
         let cpus = if knee.verified { knee.cpus } else { knee.between[1] };
         let spare = |own: f64| match knee.verified {
             true => own * SPARE[0],
@@ -67,32 +67,32 @@ impl Profile {
             Some((model.enough_memory(cpus, seconds, &shares)?, model))
         });
         let data = share.as_ref().map(|(share, model)| share * model.data.bytes);
-        let storage = share.and_then(|(share, model)| Some(number(&model.needed(cpus, share)?)));
+        let storage = share.and_then(|(share, model)| Some(number(&model.needed_bandwidth(cpus, share)?)));
         let memory = match (own, data, self.job.data.is_some()) {
             (Some(own), Some(data), _) => Some(own + data),
             (Some(own), None, false) => Some(own),
             (None, _, _) | (Some(_), None, true) => None,
         };
-        let request = Request { cpus, memory: memory.map(|bytes| Bytes(bytes as u64)), gpus: self.job.gpus };
+        let request = ResourceRequest { cpus, memory: memory.map(|bytes| Bytes(bytes as u64)), gpus: self.job.gpus };
         let mark = mark(knee).unwrap_or_default();
         let [kubernetes, slurm, docker] = [request.kubernetes(), request.slurm(self.hosts.len()), request.docker()]
             .map(|line| format!("{mark}{line}"));
-        Requested { request, storage, kubernetes, slurm, docker }
+        RecommendedRequest { request, storage, kubernetes, slurm, docker }
     }
 }
 
-pub(super) fn matrix(model: &Model) -> Vec<Epoch> {
+pub(super) fn matrix(model: &EpochModel) -> Vec<PredictedEpoch> {
     let cpus: Vec<f64> = model.curve.points().iter().map(|point| point.cpus).collect();
     cpus.iter().flat_map(|cpus| PERCENTS.map(|percent| epoch(model, *cpus, percent))).collect()
 }
 
-fn epoch(model: &Model, cpus: f64, memory_percent: u32) -> Epoch {
+fn epoch(model: &EpochModel, cpus: f64, memory_percent: u32) -> PredictedEpoch {
     let cached = f64::from(memory_percent) / 100.0;
-    Epoch {
+    PredictedEpoch {
         cpus,
         memory_percent,
         seconds: model.epoch(cpus, cached),
-        storage_needed: model.needed(cpus, cached),
+        storage_needed: model.needed_bandwidth(cpus, cached),
         bound: model.bound(cpus, cached),
     }
 }
@@ -112,7 +112,7 @@ pub(super) fn doubt_words(knee: Knee) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::points::tests::{profile_of, run};
-    use super::super::points::{Configuration, Outcome, Point, Run};
+    use super::super::points::{MeasuredPoint, PointOutcome, PointRun, ResourceConfiguration};
     use super::*;
 
     /// A request that is copied without its profile still states its uncertainty.
@@ -127,10 +127,10 @@ mod tests {
     /// with a quarter more it has 250 MB, and one that held 1 MB has 32 MiB more.
     #[test]
     fn of_points_that_were_all_disturbed_the_safe_end_is_requested() {
-        let point = |cpus: f64, rate: f64, peak: u64| Point {
-            configuration: Configuration { cpus, memory: None, storage: None },
-            runs: vec![Run {
-                outcome: Outcome::Disturbed { how: "others".to_owned() },
+        let point = |cpus: f64, rate: f64, peak: u64| MeasuredPoint {
+            configuration: ResourceConfiguration { cpus, memory: None, storage: None },
+            runs: vec![PointRun {
+                outcome: PointOutcome::Disturbed { how: "others".to_owned() },
                 cpu_seconds: Some(0.1 * 10.0),
                 waited: Some(0.99),
                 peak_memory: Some(Bytes(peak)),
@@ -139,7 +139,7 @@ mod tests {
         };
         let requested = |peak: u64| {
             let profile = profile_of(vec![point(0.25, 9.8, peak), point(2.0, 9.7, peak)], 2.0);
-            profile.concluded(&Grid::new(2.0, 0.25)).request.unwrap()
+            profile.concluded(&CpuGrid::new(2.0, 0.25)).request.unwrap()
         };
         let large = requested(200_000_000);
         assert_eq!((large.request.cpus, large.request.memory), (2.0, Some(Bytes(250_000_000))));

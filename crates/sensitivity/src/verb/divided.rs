@@ -5,21 +5,23 @@
 //! each other, and the next round is known when they are there. The first task looks at its machine and measures the
 //! most CPUs; the others use what it saw, on machines of the same kind.
 
-use super::campaign::Campaign;
-use super::job::Host;
-use super::points::{Configuration, Point, Run};
+use super::job::JobHost;
+use super::points::{MeasuredPoint, PointRun, ResourceConfiguration};
 use super::refusal::check_runs;
-use super::runner::{Goal, Runner};
-use super::store::{self, Store};
-use super::surroundings::{self, Surroundings};
+use super::runner::{RunGoal, Runner};
+use super::sensitivity_run::SensitivityRun;
+use super::store::{self, PointStore};
+use super::surroundings::{self, JobSurroundings};
 use super::{Sensitivity, conclusion, interrupted, lock, write};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_base::{atomic_write, input_file};
-use perf4sight_limit::{Limiter, Survey};
-use perf4sight_machine::description::Description;
-use perf4sight_machine::{Setting, Watch, check_kind};
-use perf4sight_verb::{Context, Divisible, Item, Noun, Outline, Part, PlannedFiles, Summary, check_keeps_results};
+use perf4sight_limit::{LimitSurvey, Limiter};
+use perf4sight_machine::description::MachineDescription;
+use perf4sight_machine::{MachineProperties, RunWatch, check_kind};
+use perf4sight_verb::{
+    Context, CountedNoun, Divisible, Outline, PlannedFiles, Summary, WorkItem, WorkPart, check_keeps_results,
+};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -37,9 +39,9 @@ const RUNS: u32 = 3;
 
 /// A point to measure: the name of its item in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Wanted {
-    configuration: Configuration,
-    goal: Goal,
+struct WantedPoint {
+    configuration: ResourceConfiguration,
+    goal: RunGoal,
 }
 
 impl Divisible for Sensitivity {
@@ -64,31 +66,31 @@ impl Divisible for Sensitivity {
         Ok(self.checked(outline).results("out", &self.out, write::all_names()))
     }
 
-    fn noun(&self) -> Noun {
-        Noun { one: "point", several: "points" }
+    fn noun(&self) -> CountedNoun {
+        CountedNoun { one: "point", several: "points" }
     }
 
-    fn items(&self, _: &PlannedFiles, context: &mut Context) -> Result<Vec<Item>> {
+    fn items(&self, _: &PlannedFiles, context: &mut Context) -> Result<Vec<WorkItem>> {
         self.check_divisible()?;
-        let item = |name: String, time: Duration| Item { group: name.clone(), name, time: RUNS * time };
-        let Some(around) = self.seen()? else {
+        let item = |name: String, time: Duration| WorkItem { group: name.clone(), name, time: RUNS * time };
+        let Some(around) = self.first_surroundings()? else {
             self.check_unmeasured()?;
             return Ok(vec![item(FIRST.to_owned(), self.point_time)]);
         };
-        let wanted = self.wanted(&around, context)?;
-        let time = |wanted: &Wanted| wanted.goal.time;
+        let wanted = self.measurable_points(&around, context)?;
+        let time = |wanted: &WantedPoint| wanted.goal.time;
         Ok(wanted.iter().map(|wanted| item(json(wanted), time(wanted))).collect())
     }
 
-    fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
-        let known = self.seen()?;
+    fn run_part(&self, part: &WorkPart<'_>, context: &mut Context) -> Result<Summary> {
+        let known = self.first_surroundings()?;
         let spent = known.as_ref().map_or(Ok(0.0), |around| self.seconds(around))?;
         let own = Sensitivity { out: part.folder.to_owned(), budget: part.budget(self.budget, spent), ..self.clone() };
         let cancel = Arc::clone(&context.cancel);
-        let watch = Watch::quiet(&cancel);
+        let watch = RunWatch::quiet(&cancel);
         let looked = match known {
-            Some(around) => around.again(&own, &watch)?,
-            None if part.items == [FIRST] => Surroundings::look(&own, &watch, context)?,
+            Some(around) => around.with_limiter_here(&own, &watch)?,
+            None if part.items == [FIRST] => JobSurroundings::look(&own, &watch, context)?,
             None => {
                 return Err(Error::input("what the first task saw is not here")
                     .file(self.out.join(FILE))
@@ -98,12 +100,12 @@ impl Divisible for Sensitivity {
         let Some((around, limiter)) = looked else { return Ok(interrupted()) };
         atomic_write::save(&part.folder.join(FILE), json(&around) + "\n")?;
         let Some(_lock) = lock(&cancel, context)? else { return Ok(interrupted()) };
-        let runner = own.runner(&around, Host { limiter: &limiter, watch }, None, context);
+        let runner = own.runner(&around, JobHost { limiter: &limiter, watch }, None, context);
         let mut campaign = own.campaign(&around, &runner)?;
         around.warm(&own, &watch, context);
         for name in part.items {
-            let wanted = Wanted::parse(name, &campaign, around.most)?;
-            if campaign.store.at(wanted.configuration).is_some() || campaign.is_time_up() {
+            let wanted = WantedPoint::parse(name, &campaign, around.most)?;
+            if campaign.store.find(wanted.configuration).is_some() || campaign.is_time_up() {
                 continue;
             }
             let progress = campaign.progress(1, context);
@@ -115,7 +117,7 @@ impl Divisible for Sensitivity {
             }
             campaign.keep(point, &progress)?;
         }
-        Ok(Summary { headline: self.noun().counted(campaign.measured), ..Summary::default() })
+        Ok(Summary { headline: self.noun().count_text(campaign.measured), ..Summary::default() })
     }
 
     fn merge(&self, folders: &[PathBuf], _: &mut Context) -> Result<()> {
@@ -130,11 +132,11 @@ impl Divisible for Sensitivity {
 
     fn conclude(&self, context: &mut Context) -> Result<Summary> {
         let none = Summary { headline: "no point was measured".to_owned(), ..Summary::default() };
-        let Some(around) = self.seen()? else { return Ok(none) };
-        let planner = Planner::new(&around.survey, self.seconds(&around)?);
+        let Some(around) = self.first_surroundings()? else { return Ok(none) };
+        let planner = PointPlanner::new(&around.survey, self.seconds(&around)?);
         let campaign = self.planned(&around, &planner)?;
         let points = campaign.store.points.len() as u64;
-        let headline = format!("{} in {}", counted(points, "point"), self.out.display());
+        let headline = format!("{} in {}", count_text(points, "point"), self.out.display());
         Ok(Summary { headline, ..Sensitivity::conclude(self, &around, campaign, context)? })
     }
 }
@@ -160,75 +162,75 @@ impl Sensitivity {
     }
 
     /// What the first task saw; none before it has ended.
-    fn seen(&self) -> Result<Option<Surroundings>> {
-        seen_in(&self.out)?.map(|around| around.of(self)).transpose()
+    fn first_surroundings(&self) -> Result<Option<JobSurroundings>> {
+        seen_in(&self.out)?.map(|around| around.with_settings(self)).transpose()
     }
 
     /// The points that can be measured now.
-    fn wanted(&self, around: &Surroundings, context: &mut Context) -> Result<Vec<Wanted>> {
-        let planner = Planner::new(&around.survey, self.seconds(around)?);
+    fn measurable_points(&self, around: &JobSurroundings, context: &mut Context) -> Result<Vec<WantedPoint>> {
+        let planner = PointPlanner::new(&around.survey, self.seconds(around)?);
         let mut campaign = self.planned(around, &planner)?;
         conclusion::measure(around, &mut campaign, context)?;
         let Some(next) = planner.next.take() else { return Ok(Vec::new()) };
         let is_on_curve = next.configuration == campaign.configuration(next.configuration.cpus, self.memory);
         let round = if is_on_curve { campaign.round() } else { vec![next.configuration] };
-        Ok(round.into_iter().map(|configuration| Wanted { configuration, ..next }).collect())
+        Ok(round.into_iter().map(|configuration| WantedPoint { configuration, ..next }).collect())
     }
 
     /// A measurement in which nothing is measured.
-    fn planned<'a>(&'a self, around: &Surroundings, planner: &'a Planner<'a>) -> Result<Campaign<'a>> {
+    fn planned<'a>(&'a self, around: &JobSurroundings, planner: &'a PointPlanner<'a>) -> Result<SensitivityRun<'a>> {
         let mut campaign = self.campaign(around, planner)?;
         campaign.store.accept_disturbed();
         Ok(campaign)
     }
 
     /// Seconds that all points took.
-    fn seconds(&self, around: &Surroundings) -> Result<f64> {
+    fn seconds(&self, around: &JobSurroundings) -> Result<f64> {
         self.store(around).map(|store| store.seconds())
     }
 
     fn merge_points(&self, folder: &Path) -> Result<()> {
-        let Some(around) = self.seen()? else { return Ok(()) };
-        let offered = Store::open(folder, &self.identity(&around), false)?.points;
+        let Some(around) = self.first_surroundings()? else { return Ok(()) };
+        let offered = PointStore::open(folder, &self.identity(&around), false)?.points;
         let mut store = self.store(&around)?;
-        let is_new = |store: &Store, point: &Point| store.at(point.configuration).is_none();
+        let is_new = |store: &PointStore, point: &MeasuredPoint| store.find(point.configuration).is_none();
         offered.into_iter().try_for_each(|point| if is_new(&store, &point) { store.add(point) } else { Ok(()) })
     }
 }
 
-impl Wanted {
-    fn parse(name: &str, campaign: &Campaign<'_>, most: f64) -> Result<Self> {
+impl WantedPoint {
+    fn parse(name: &str, campaign: &SensitivityRun<'_>, most: f64) -> Result<Self> {
         if name == FIRST {
             let configuration = campaign.configuration(most, campaign.asked.memory);
-            return Ok(Wanted { configuration, goal: campaign.goal() });
+            return Ok(WantedPoint { configuration, goal: campaign.goal() });
         }
         serde_json::from_str(name).map_err(|cause| Error::input(format!("this is not a point: {name} ({cause})")))
     }
 }
 
-impl Surroundings {
+impl JobSurroundings {
     /// The same with what is requested now.
-    fn of(self, asked: &Sensitivity) -> Result<Self> {
+    fn with_settings(self, asked: &Sensitivity) -> Result<Self> {
         let most = surroundings::most(asked, &self.survey)?;
         let grid = surroundings::grid(asked, most, &self.survey);
-        let command = super::command::Command::of(asked);
-        Ok(Surroundings { most, grid, command, gpus: asked.num_gpus.unwrap_or(self.gpus), ..self })
+        let command = super::command::JobCommand::from_settings(asked);
+        Ok(JobSurroundings { most, grid, command, gpus: asked.num_gpus.unwrap_or(self.gpus), ..self })
     }
 
     /// The same with the limiter of this machine; none after Ctrl-C.
     ///
     /// # Errors
     /// A machine of another kind.
-    fn again(self, asked: &Sensitivity, watch: &Watch<'_>) -> Result<Option<(Self, Limiter)>> {
+    fn with_limiter_here(self, asked: &Sensitivity, watch: &RunWatch<'_>) -> Result<Option<(Self, Limiter)>> {
         let Some(limiter) = surroundings::limiter(asked, watch)? else { return Ok(None) };
         let before = self.hosts.first().cloned().unwrap_or_default();
-        check_kind(&kind(before, &self.survey), &kind(Description::here().facts(), limiter.survey()))?;
+        check_kind(&kind(before, &self.survey), &kind(MachineDescription::here().facts(), limiter.survey()))?;
         Ok(Some((self, limiter)))
     }
 }
 
 /// What must be equal on all machines: their facts, their CPUs, and what limits a job.
-fn kind(mut facts: Setting, survey: &Survey) -> Setting {
+fn kind(mut facts: MachineProperties, survey: &LimitSurvey) -> MachineProperties {
     let limits = survey.resources.iter().map(|held| {
         let by = held.by.map_or("nothing".to_owned(), ToString::to_string);
         (format!("limiter of {}", held.resource), by)
@@ -238,7 +240,7 @@ fn kind(mut facts: Setting, survey: &Survey) -> Setting {
 }
 
 /// What a task saw.
-fn seen_in(folder: &Path) -> Result<Option<Surroundings>> {
+fn seen_in(folder: &Path) -> Result<Option<JobSurroundings>> {
     let file = folder.join(FILE);
     let Some(text) = input_file::text_if_there(&file, "read what the first task saw")? else { return Ok(None) };
     let unknown = |cause: serde_json::Error| {
@@ -254,21 +256,21 @@ fn json(value: &impl Serialize) -> String {
 }
 
 /// Measures nothing, and keeps what would be measured next.
-struct Planner<'a> {
-    survey: &'a Survey,
+struct PointPlanner<'a> {
+    survey: &'a LimitSurvey,
     spent: Duration,
-    next: Cell<Option<Wanted>>,
+    next: Cell<Option<WantedPoint>>,
 }
 
-impl<'a> Planner<'a> {
-    fn new(survey: &'a Survey, seconds: f64) -> Self {
+impl<'a> PointPlanner<'a> {
+    fn new(survey: &'a LimitSurvey, seconds: f64) -> Self {
         let spent = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-        Planner { survey, spent, next: Cell::new(None) }
+        PointPlanner { survey, spent, next: Cell::new(None) }
     }
 }
 
-impl Runner for Planner<'_> {
-    fn survey(&self) -> &Survey {
+impl Runner for PointPlanner<'_> {
+    fn survey(&self) -> &LimitSurvey {
         self.survey
     }
 
@@ -280,8 +282,8 @@ impl Runner for Planner<'_> {
         self.spent
     }
 
-    fn run(&self, configuration: Configuration, goal: Goal) -> Result<Option<Run>> {
-        self.next.set(Some(Wanted { configuration, goal }));
+    fn run(&self, configuration: ResourceConfiguration, goal: RunGoal) -> Result<Option<PointRun>> {
+        self.next.set(Some(WantedPoint { configuration, goal }));
         Ok(None)
     }
 }

@@ -1,15 +1,15 @@
 //! Runs the real job, on this node and on the following nodes.
 
 use super::Sensitivity;
-use super::monitor::Monitor;
-use super::nodes::Team;
-use super::points::{Configuration, Run};
-use super::progress::{Progress, VARIABLE};
-use super::runner::{Alone, Goal, Pace, Runner};
+use super::monitor::RunMonitor;
+use super::nodes::NodeTeam;
+use super::points::{PointRun, ResourceConfiguration};
+use super::progress::{JobProgress, VARIABLE};
+use super::runner::{EndDecision, RunGoal, Runner, SingleNode};
 use perf4sight_base::error::Result;
-use perf4sight_limit::{Job, JobEnd, Limiter, Survey};
-use perf4sight_machine::{Limits, Watch, foreground};
-use perf4sight_record::python::Python;
+use perf4sight_limit::{JobEnd, LimitSurvey, LimitedJob, Limiter};
+use perf4sight_machine::{ResourceLimits, RunWatch, foreground};
+use perf4sight_record::python::RecorderFolder;
 use std::env;
 use std::ffi::OsString;
 use std::path::Path;
@@ -20,26 +20,26 @@ const MODULES: &str = "PYTHONPATH";
 
 /// The limiter of this node, and the watch.
 #[derive(Clone, Copy)]
-pub(super) struct Host<'a> {
+pub(super) struct JobHost<'a> {
     pub limiter: &'a Limiter,
-    pub watch: Watch<'a>,
+    pub watch: RunWatch<'a>,
 }
 
 pub(super) struct JobRunner<'a> {
     pub asked: &'a Sensitivity,
     pub words: &'a [String],
-    pub host: Host<'a>,
+    pub host: JobHost<'a>,
     /// The resources that can be limited: on several nodes, those that all of them can limit.
-    pub survey: &'a Survey,
+    pub survey: &'a LimitSurvey,
     /// The other nodes, where there are any and this one leads.
-    pub team: Option<&'a Team>,
+    pub team: Option<&'a NodeTeam>,
     /// The clock, and the start time of the measurement.
     pub clock: fn() -> SystemTime,
     pub begun: SystemTime,
 }
 
 impl Runner for JobRunner<'_> {
-    fn survey(&self) -> &Survey {
+    fn survey(&self) -> &LimitSurvey {
         self.survey
     }
 
@@ -51,11 +51,11 @@ impl Runner for JobRunner<'_> {
         (self.clock)().duration_since(self.begun).unwrap_or_default()
     }
 
-    fn run(&self, configuration: Configuration, goal: Goal) -> Result<Option<Run>> {
-        let Configuration { cpus, memory, storage } = configuration;
-        let limits = Limits { cpus: Some(cpus), memory, storage };
+    fn run(&self, configuration: ResourceConfiguration, goal: RunGoal) -> Result<Option<PointRun>> {
+        let ResourceConfiguration { cpus, memory, storage } = configuration;
+        let limits = ResourceLimits { cpus: Some(cpus), memory, storage };
         match self.team {
-            None => self.run_here(limits, goal, &mut Alone(goal.time)),
+            None => self.run_here(limits, goal, &mut SingleNode(goal.time)),
             Some(team) => team.run(&limits, goal, &self.host.watch, &mut |pace| self.run_here(limits, goal, pace)),
         }
     }
@@ -66,21 +66,26 @@ impl JobRunner<'_> {
     ///
     /// # Errors
     /// See [`Runner::run`], without those of other nodes.
-    pub fn run_here(&self, limits: Limits, goal: Goal, pace: &mut dyn Pace) -> Result<Option<Run>> {
-        let python = Python::write(&env::temp_dir())?;
-        let progress = Progress::new(&python.reports(), self.asked.step_pattern.as_ref().map(|pattern| &pattern.0));
+    pub fn run_here(
+        &self,
+        limits: ResourceLimits,
+        goal: RunGoal,
+        pace: &mut dyn EndDecision,
+    ) -> Result<Option<PointRun>> {
+        let python = RecorderFolder::write(&env::temp_dir())?;
+        let progress = JobProgress::new(&python.reports(), self.asked.step_pattern.as_ref().map(|pattern| &pattern.0));
         let mut environment = environment(&progress.file(), &python.modules());
         environment.extend(self.asked.nodes.iter().flat_map(|nodes| nodes.environment(self.asked.processes())));
-        let job = Job {
+        let job = LimitedJob {
             words: self.words,
             environment: &environment,
             limits,
             processes: self.asked.processes(),
             // The whole search holds the measurement lock.
             alone: false,
-            ..Job::default()
+            ..LimitedJob::default()
         };
-        let mut monitor = Monitor::new(self.asked, goal, progress);
+        let mut monitor = RunMonitor::new(self.asked, goal, progress);
         let ended = self.host.limiter.run(&job, &self.host.watch, &mut |seen| {
             monitor.progress.add(&seen.lines);
             pace.ends(monitor.is_enough(seen.after), seen.after)

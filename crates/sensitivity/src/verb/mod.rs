@@ -3,7 +3,6 @@
 
 mod answer;
 mod cache_epoch;
-mod campaign;
 mod command;
 mod compare;
 mod conclusion;
@@ -23,6 +22,7 @@ mod progress;
 mod published;
 mod refusal;
 mod runner;
+mod sensitivity_run;
 mod settings;
 mod show;
 mod simulated;
@@ -34,34 +34,35 @@ mod throttled;
 mod warnings;
 mod write;
 
-pub use command::Passed;
-pub use nodes::Nodes;
-pub use show::Show;
-pub use simulated::{Fate, SimulatedJob};
+pub use command::PassedOption;
+pub use nodes::NodeSettings;
+pub use show::ShowVerb;
+pub use simulated::{SimulatedFate, SimulatedJob};
 
 use crate::{Knee, LEAST_TIME};
-use campaign::{Campaign, Stop};
-use job::{Host, JobRunner};
-use nodes::Team;
+use job::{JobHost, JobRunner};
+use nodes::NodeTeam;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::OutputFolder;
 use perf4sight_base::units::Bytes;
 use perf4sight_limit as limit;
-use perf4sight_machine::Watch;
+use perf4sight_machine::RunWatch;
 use perf4sight_machine::measurement_lock::{self, MeasurementLock};
-use perf4sight_report::{Cell, Column};
+use perf4sight_report::{Cell, TableColumn};
 use perf4sight_verb::{
-    Context, Divisible, Finding, KeyedPath, Noun, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec,
+    Context, CountedNoun, Divisible, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, TableFinding, Verb,
+    VerbSpec,
 };
-use profile::Profile;
+use profile::SensitivityProfile;
 use regex::Regex;
 use runner::Runner;
+use sensitivity_run::{SensitivityRun, StopReason};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use store::Store;
-use surroundings::Surroundings;
+use store::PointStore;
+use surroundings::JobSurroundings;
 
 /// The closest distinguishable numbers of CPUs: the kernel's smallest CPU quota is 1 ms in a period of 0.1 s.
 const LEAST_STEP: f64 = 0.01;
@@ -69,7 +70,7 @@ const LEAST_STEP: f64 = 0.01;
 /// The section `[sensitivity]`.
 pub static SPEC: Spec = Spec {
     table: settings::TABLE,
-    subject: Noun { one: "job", several: "jobs" },
+    subject: CountedNoun { one: "job", several: "jobs" },
     parse: |values| Ok(Box::new(Sensitivity::parse(values)?)),
 };
 
@@ -104,11 +105,11 @@ pub struct Sensitivity {
     /// The data that an epoch reads.
     pub data: Option<PathBuf>,
     /// Arguments to pass to the script; none to detect those that it accepts.
-    pub pass: Option<Vec<Passed>>,
+    pub pass: Option<Vec<PassedOption>>,
     /// Samples of an epoch.
     pub samples: Option<u64>,
     /// Output that matches this pattern marks one iteration.
-    pub step_pattern: Option<Pattern>,
+    pub step_pattern: Option<RegexPattern>,
     /// Iterations of the whole command.
     pub iterations: Option<u64>,
     /// Warm-up iterations of a run, which do not count.
@@ -126,26 +127,26 @@ pub struct Sensitivity {
     /// Mount point of the data in the container.
     pub container_mnt: Option<PathBuf>,
     /// The nodes that it runs on; none for a single one.
-    pub nodes: Option<Nodes>,
+    pub nodes: Option<NodeSettings>,
     /// Print the plan and run nothing.
     pub dry_run: bool,
 }
 
 /// A regular expression, equal to another one of the same text.
 #[derive(Debug, Clone)]
-pub struct Pattern(pub Regex);
+pub struct RegexPattern(pub Regex);
 
-impl Pattern {
+impl RegexPattern {
     /// Parses a pattern.
     ///
     /// # Errors
     /// Text that is not a regular expression.
     pub fn parse(text: &str) -> Result<Self> {
-        progress::pattern(text).map(Pattern)
+        progress::pattern(text).map(RegexPattern)
     }
 }
 
-impl PartialEq for Pattern {
+impl PartialEq for RegexPattern {
     fn eq(&self, other: &Self) -> bool {
         self.0.as_str() == other.0.as_str()
     }
@@ -161,18 +162,18 @@ impl Verb for Sensitivity {
         self.check_program()?;
         self.check_cpus()?;
         let cancel = Arc::clone(&context.cancel);
-        let watch = Watch::quiet(&cancel);
+        let watch = RunWatch::quiet(&cancel);
         if let Some(nodes) = self.nodes.as_ref().filter(|nodes| nodes.follows() && !self.dry_run) {
             return nodes::follow(self, nodes, watch, context);
         }
-        let Some((around, limiter)) = Surroundings::look(self, &watch, context)? else { return Ok(interrupted()) };
-        let host = Host { limiter: &limiter, watch };
+        let Some((around, limiter)) = JobSurroundings::look(self, &watch, context)? else { return Ok(interrupted()) };
+        let host = JobHost { limiter: &limiter, watch };
         if self.dry_run {
-            if self.leads() {
+            if self.is_leader() {
                 write::check_writable(&self.out)?;
             }
             let runner = self.runner(&around, host, None, context);
-            return Ok(plan::summary(self, &around, self.campaign(&around, &runner)?.known()));
+            return Ok(plan::summary(self, &around, self.campaign(&around, &runner)?.found_points()));
         }
         // A run without results leaves no empty folder.
         let _out = OutputFolder::new(&self.out);
@@ -183,27 +184,33 @@ impl Verb for Sensitivity {
                 self.store(&around)?;
                 self.measure(&around, host, None, context)
             }
-            Some(nodes) => self.lead(nodes, around, host, context),
+            Some(nodes) => self.run_as_leader(nodes, around, host, context),
         }
     }
 }
 
 impl Sensitivity {
     /// Whether the results are stored on this machine.
-    fn leads(&self) -> bool {
-        !self.nodes.as_ref().is_some_and(Nodes::follows)
+    fn is_leader(&self) -> bool {
+        !self.nodes.as_ref().is_some_and(NodeSettings::follows)
     }
 
-    fn store(&self, around: &Surroundings) -> Result<Store> {
-        let store = Store::open(&self.out, &self.identity(around), self.overwrite)?;
+    fn store(&self, around: &JobSurroundings) -> Result<PointStore> {
+        let store = PointStore::open(&self.out, &self.identity(around), self.overwrite)?;
         write::check_files(&self.out, store.has_begun() || store.configurations().next().is_some(), self.overwrite)?;
         Ok(store)
     }
 
     /// Measures on several nodes as their leader, and reports the outcome to the others.
-    fn lead(&self, nodes: &Nodes, around: Surroundings, host: Host<'_>, context: &mut Context) -> Result<Summary> {
+    fn run_as_leader(
+        &self,
+        nodes: &NodeSettings,
+        around: JobSurroundings,
+        host: JobHost<'_>,
+        context: &mut Context,
+    ) -> Result<Summary> {
         let Some(team) = nodes::gather(self, nodes, &around, &host.watch, context)? else { return Ok(interrupted()) };
-        let around = around.among(self, &team);
+        let around = around.restrict_to_team(self, &team);
         let measured = around.and_then(|around| self.measure(&around, host, Some(&team), context));
         team.end(match &measured {
             Ok(_) if host.watch.cancelled() => Some("it was interrupted".to_owned()),
@@ -216,15 +223,15 @@ impl Sensitivity {
     /// Measures while it holds the measurement lock.
     fn measure<'a>(
         &'a self,
-        around: &'a Surroundings,
-        host: Host<'a>,
-        team: Option<&'a Team>,
+        around: &'a JobSurroundings,
+        host: JobHost<'a>,
+        team: Option<&'a NodeTeam>,
         context: &mut Context,
     ) -> Result<Summary> {
         let Some(_lock) = lock(host.watch.cancelled, context)? else { return Ok(interrupted()) };
         let runner = self.runner(around, host, team, context);
         let campaign = self.campaign(around, &runner)?;
-        team.map_or(Ok(()), Team::begin)?;
+        team.map_or(Ok(()), NodeTeam::begin)?;
         around.warm(self, &host.watch, context);
         if !team.map_or(Ok(true), |team| team.assembled(&host.watch, context))? {
             return Ok(interrupted());
@@ -241,16 +248,21 @@ impl Sensitivity {
         let around = job.surroundings(self);
         let runner = job.runner(self, &around, Arc::clone(&context.cancel));
         if self.dry_run {
-            return Ok(plan::summary(self, &around, self.campaign(&around, &runner)?.known()));
+            return Ok(plan::summary(self, &around, self.campaign(&around, &runner)?.found_points()));
         }
         let _out = OutputFolder::new(&self.out);
         write::check_room(&self.out)?;
         self.conclude(&around, self.campaign(&around, &runner)?, context)
     }
 
-    fn conclude(&self, around: &Surroundings, mut campaign: Campaign<'_>, context: &mut Context) -> Result<Summary> {
+    fn conclude(
+        &self,
+        around: &JobSurroundings,
+        mut campaign: SensitivityRun<'_>,
+        context: &mut Context,
+    ) -> Result<Summary> {
         match conclusion::measure(around, &mut campaign, context)? {
-            (None, stop) => nothing(stop, &campaign.store),
+            (None, stop) => nothing_measured(stop, &campaign.store),
             (Some(profile), stop) => self.summary(&profile, &campaign, stop, context),
         }
     }
@@ -258,18 +270,18 @@ impl Sensitivity {
 
 /// Takes the measurement lock, because two measurements would take CPUs from each other. None after Ctrl-C.
 fn lock(cancel: &AtomicBool, context: &Context) -> Result<Option<MeasurementLock>> {
-    measurement_lock::take(&Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(cancel) })
+    measurement_lock::take(&RunWatch { waiting: &|why| context.console.note(why), ..RunWatch::quiet(cancel) })
 }
 
 /// The outcome when no point is known.
-fn nothing(stop: Stop, store: &Store) -> Result<Summary> {
+fn nothing_measured(stop: StopReason, store: &PointStore) -> Result<Summary> {
     match stop {
-        Stop::Cancelled if store.has_begun() => Ok(Summary {
+        StopReason::Cancelled if store.has_begun() => Ok(Summary {
             headline: "interrupted; no point was finished, and a run that others disturbed is kept: the same command goes on from there".to_owned(),
             ..Summary::default()
         }),
-        Stop::Cancelled => Ok(interrupted()),
-        Stop::Budget | Stop::Done => Err(Error::device("the time was up before any point was measured")
+        StopReason::Cancelled => Ok(interrupted()),
+        StopReason::Budget | StopReason::Done => Err(Error::device("the time was up before any point was measured")
             .help("give it more (budget); reading the data for the first time counts too")),
     }
 }
@@ -307,13 +319,13 @@ impl Section for Sensitivity {
     }
 }
 
-type Refuses = fn(&Sensitivity) -> Result<()>;
+type SettingCheck = fn(&Sensitivity) -> Result<()>;
 
 impl Sensitivity {
     /// What is refused of the value of each key.
-    const CHECKS: [(&'static str, Refuses); 6] = [
-        ("node_rank", |asked| asked.nodes.as_ref().map_or(Ok(()), Nodes::check_rank)),
-        ("node_port", |asked| asked.nodes.as_ref().map_or(Ok(()), Nodes::check_ports)),
+    const CHECKS: [(&'static str, SettingCheck); 6] = [
+        ("node_rank", |asked| asked.nodes.as_ref().map_or(Ok(()), NodeSettings::check_rank)),
+        ("node_port", |asked| asked.nodes.as_ref().map_or(Ok(()), NodeSettings::check_ports)),
         ("command", Self::check_command),
         ("cpu", |asked| check_positive(asked.cpu)),
         ("point_time", Self::check_point_time),
@@ -364,7 +376,7 @@ impl Sensitivity {
     /// Refuses a folder with files of others in the places of results.
     fn check_results(&self) -> Result<()> {
         let has_points = !self.overwrite && store::has_points(&self.out)?;
-        if self.leads() { write::check_files(&self.out, has_points, self.overwrite) } else { Ok(()) }
+        if self.is_leader() { write::check_files(&self.out, has_points, self.overwrite) } else { Ok(()) }
     }
 
     fn check_program(&self) -> Result<()> {
@@ -378,18 +390,18 @@ impl Sensitivity {
 
     fn runner<'a>(
         &'a self,
-        around: &'a Surroundings,
-        host: Host<'a>,
-        team: Option<&'a Team>,
+        around: &'a JobSurroundings,
+        host: JobHost<'a>,
+        team: Option<&'a NodeTeam>,
         context: &Context,
     ) -> JobRunner<'a> {
         let (words, survey) = (around.command.words.as_slice(), &around.survey);
         JobRunner { asked: self, words, host, survey, team, clock: context.clock, begun: context.now() }
     }
 
-    fn campaign<'a>(&'a self, around: &Surroundings, runner: &'a dyn Runner) -> Result<Campaign<'a>> {
+    fn campaign<'a>(&'a self, around: &JobSurroundings, runner: &'a dyn Runner) -> Result<SensitivityRun<'a>> {
         let store = self.store(around)?;
-        Ok(Campaign {
+        Ok(SensitivityRun {
             asked: self,
             runner,
             found: store.points.len(),
@@ -401,7 +413,7 @@ impl Sensitivity {
     }
 
     /// A text that identifies the job and the way of measuring: points with another identity do not count.
-    fn identity(&self, around: &Surroundings) -> String {
+    fn identity(&self, around: &JobSurroundings) -> String {
         let data =
             around.size.map_or(String::new(), |size| format!(", reading {} in {} files", size.bytes, size.files));
         let pattern = self.step_pattern.as_ref().map_or("", |pattern| pattern.0.as_str());
@@ -434,16 +446,16 @@ impl Sensitivity {
 
     fn summary(
         &self,
-        profile: &Profile,
-        campaign: &Campaign<'_>,
-        stop: Stop,
+        profile: &SensitivityProfile,
+        campaign: &SensitivityRun<'_>,
+        stop: StopReason,
         context: &mut Context,
     ) -> Result<Summary> {
         profile.warnings.iter().for_each(|warning| context.warn(warning));
         let report = write::files(&self.out, profile)?;
         let kept = match stop {
-            Stop::Done => "",
-            Stop::Budget | Stop::Cancelled => "; the same command goes on from there",
+            StopReason::Done => "",
+            StopReason::Budget | StopReason::Cancelled => "; the same command goes on from there",
         };
         let found = campaign.found;
         let points = if campaign.measured == 1 { "point" } else { "points" };
@@ -455,17 +467,17 @@ impl Sensitivity {
 }
 
 /// The job's entries in the closing table of a configuration.
-fn findings(profile: &Profile) -> Vec<Finding> {
+fn findings(profile: &SensitivityProfile) -> Vec<TableFinding> {
     let percent = |knee: &Knee| (100.0 * knee.share).round();
     let cells = profile.knees.iter().map(|knee| {
         let percent = percent(knee);
-        (Column::number(format!("cpus_{percent}_percent"), format!("CPUs for {percent} %")), Cell::from(knee.cpus))
+        (TableColumn::number(format!("cpus_{percent}_percent"), format!("CPUs for {percent} %")), Cell::from(knee.cpus))
     });
     let doubts = profile.knees.iter().filter(|knee| !knee.verified).map(|knee| {
         let ([low, high], percent) = (knee.between, percent(knee));
-        let column = Column::text(format!("cpus_{percent}_percent_doubt"), format!("for {percent} %, doubt"));
+        let column = TableColumn::text(format!("cpus_{percent}_percent_doubt"), format!("for {percent} %, doubt"));
         let range = if low == high { String::new() } else { format!(": {low} to {high}") };
         (column, Cell::Text(format!("not verified{range}")))
     });
-    cells.chain(doubts).map(|(column, cell)| Finding { about: profile.job.name.clone(), column, cell }).collect()
+    cells.chain(doubts).map(|(column, cell)| TableFinding { about: profile.job.name.clone(), column, cell }).collect()
 }

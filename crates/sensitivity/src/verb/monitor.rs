@@ -1,11 +1,11 @@
 //! Monitors the progress of a run, decides when it ends, and evaluates it.
 
 use super::Sensitivity;
-use super::points::{Outcome, Run};
-use super::progress::{Progress, Way};
-use super::runner::Goal;
-use crate::{Measured, Rate};
-use perf4sight_limit::{Ended, JobEnd, Verdict};
+use super::points::{PointOutcome, PointRun};
+use super::progress::{JobProgress, ProgressSource};
+use super::runner::RunGoal;
+use crate::{IterationRate, MeasuredRate};
+use perf4sight_limit::{EndedJob, JobEnd, JobVerdict};
 use std::time::Duration;
 
 /// The rate is checked again when the run is longer by this share: frequent checks end runs too early.
@@ -14,18 +14,18 @@ const LONGER: f64 = 0.1;
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 
 /// A run that goes on.
-pub(super) struct Monitor<'a> {
+pub(super) struct RunMonitor<'a> {
     asked: &'a Sensitivity,
-    goal: Goal,
-    pub progress: Progress<'a>,
+    goal: RunGoal,
+    pub progress: JobProgress<'a>,
     next_look: Duration,
     /// Whether the last check was satisfied.
     enough: bool,
 }
 
-impl<'a> Monitor<'a> {
-    pub fn new(asked: &'a Sensitivity, goal: Goal, progress: Progress<'a>) -> Self {
-        Monitor { asked, goal, progress, next_look: FIRST_LOOK, enough: false }
+impl<'a> RunMonitor<'a> {
+    pub fn new(asked: &'a Sensitivity, goal: RunGoal, progress: JobProgress<'a>) -> Self {
+        RunMonitor { asked, goal, progress, next_look: FIRST_LOOK, enough: false }
     }
 
     /// Whether the run has enough iterations after this time.
@@ -54,21 +54,21 @@ impl<'a> Monitor<'a> {
         measured.is_known() && iterations >= self.goal.least || self.asked.max_iterations.is_some_and(reached)
     }
 
-    pub fn outcome(&self, ended: &Ended) -> Run {
+    pub fn outcome(&self, ended: &EndedJob) -> PointRun {
         let measured = self.progress.measured(self.goal.span()).or_else(|| self.divided(ended));
         let last_lines = || ended.last_lines.clone();
         let outcome = match (ended.verdict(), measured) {
-            (Verdict::OutOfMemory, _) => Outcome::OutOfMemory,
-            (Verdict::Crashed(how), _) => Outcome::Crashed { how, last_lines: last_lines() },
-            (Verdict::Disturbed(_) | Verdict::Sound, None) => {
+            (JobVerdict::OutOfMemory, _) => PointOutcome::OutOfMemory,
+            (JobVerdict::Crashed(how), _) => PointOutcome::Crashed { how, last_lines: last_lines() },
+            (JobVerdict::Disturbed(_) | JobVerdict::Sound, None) => {
                 let reported = self.progress.fewest();
-                Outcome::NoRate { how: self.without_rate(ended, reported), reported, last_lines: last_lines() }
+                PointOutcome::NoRate { how: self.without_rate(ended, reported), reported, last_lines: last_lines() }
             }
-            (Verdict::Disturbed(how), Some(_)) => Outcome::Disturbed { how },
-            (Verdict::Sound, Some(_)) => Outcome::Sound,
+            (JobVerdict::Disturbed(how), Some(_)) => PointOutcome::Disturbed { how },
+            (JobVerdict::Sound, Some(_)) => PointOutcome::Sound,
         };
         let (way, measured) = measured.unzip();
-        Run {
+        PointRun {
             outcome,
             way,
             measured,
@@ -80,22 +80,25 @@ impl<'a> Monitor<'a> {
             doubts: self.progress.doubts(),
             bytes_read: ended.bytes_read,
             pressure: ended.pressure.cpu,
-            waited: ended.waited(),
+            waited: ended.waited_share(),
             node: None,
             nodes: Vec::new(),
         }
     }
 
     /// The number of iterations divided by the time of the whole run; its error is unknown.
-    fn divided(&self, ended: &Ended) -> Option<(Way, Measured)> {
+    fn divided(&self, ended: &EndedJob) -> Option<(ProgressSource, MeasuredRate)> {
         let iterations = self.asked.iterations.filter(|_| matches!(ended.end, JobEnd::Exited(_)))?;
         let seconds = ended.wall.as_secs_f64();
-        let rate = Rate::exactly(iterations as f64 / seconds);
-        Some((Way::Division, Measured { rate, iterations, seconds, blocks: 1, waiting: None, changed: None }))
+        let rate = IterationRate::exactly(iterations as f64 / seconds);
+        Some((
+            ProgressSource::Division,
+            MeasuredRate { rate, iterations, seconds, blocks: 1, waiting: None, changed: None },
+        ))
     }
 
     /// Why there is no rate.
-    fn without_rate(&self, ended: &Ended, reported: usize) -> String {
+    fn without_rate(&self, ended: &EndedJob, reported: usize) -> String {
         let end = match ended.end {
             JobEnd::Exited(_) => "it ended by itself",
             JobEnd::Enough | JobEnd::TimeUp => "its time was up",

@@ -2,21 +2,21 @@
 //! storage.
 
 use super::derived::doubt_words;
-use super::points::Point;
+use super::points::MeasuredPoint;
 use super::points::cpus_words;
-use super::profile::{Epoch, Profile, StorageEpoch, number};
+use super::profile::{PredictedEpoch, SensitivityProfile, StorageEpoch, number};
 use super::tables;
 use crate::Knee;
 use perf4sight_report::{
-    Axis, Block, Chart, Content, Fact, HeatCell, Heatmap, Line, Page, Plot, Reference, Series, Sign, Value, sentence,
-    significant,
+    Axis, Block, CellContent, CellSign, Chart, Fact, HeatCell, Heatmap, Line, Page, Plot, Reference, Series, Value,
+    sentence, significant,
 };
 use std::collections::BTreeSet;
 
 /// Knees closer than this share of all CPUs share a label.
 const CLOSE: f64 = 0.15;
 
-pub(super) fn of(profile: &Profile) -> Page {
+pub(super) fn build_page(profile: &SensitivityProfile) -> Page {
     let job = &profile.job;
     let mut page = Page::new(format!("What {} needs", job.name), format!("Measured: {}", job.command.join(" ")));
     page.chapter("What to request", answers(profile));
@@ -31,8 +31,8 @@ pub(super) fn of(profile: &Profile) -> Page {
     page
 }
 
-fn answers(profile: &Profile) -> Vec<Block> {
-    let mut blocks: Vec<Block> = profile.answer().lines().map(|line| Block::Text(sentence(line))).collect();
+fn answers(profile: &SensitivityProfile) -> Vec<Block> {
+    let mut blocks: Vec<Block> = profile.answer_text().lines().map(|line| Block::Text(sentence(line))).collect();
     if let Some(requested) = &profile.request {
         let cpus = Fact::new("CPUs", requested.request.cpus);
         let doubt =
@@ -55,8 +55,8 @@ fn answers(profile: &Profile) -> Vec<Block> {
     blocks
 }
 
-fn curve(profile: &Profile) -> Vec<Block> {
-    let value = |point: &Point| {
+fn curve(profile: &SensitivityProfile) -> Vec<Block> {
+    let value = |point: &MeasuredPoint| {
         let interval = point.interval().map(|[low, high]| (low, high));
         Some(Value { x: point.configuration.cpus, y: point.rate()?.per_second, interval })
     };
@@ -73,7 +73,7 @@ fn curve(profile: &Profile) -> Vec<Block> {
 }
 
 /// A line at each knee; knees whose labels would overlap share one label at the last of them.
-fn references(profile: &Profile) -> Vec<Reference> {
+fn references(profile: &SensitivityProfile) -> Vec<Reference> {
     let close = CLOSE * profile.job.most_cpus;
     let near = profile.knees.chunk_by(|a, b| b.cpus - a.cpus < close);
     near.flat_map(|knees| {
@@ -87,15 +87,16 @@ fn references(profile: &Profile) -> Vec<Reference> {
     .collect()
 }
 
-fn maps(profile: &Profile) -> Vec<Block> {
-    let seconds = |epoch: &Epoch| Some(number(&epoch.seconds));
-    let needed = |epoch: &Epoch| epoch.storage_needed.as_ref().map(|needed| number(needed) / 1e6);
+fn maps(profile: &SensitivityProfile) -> Vec<Block> {
+    let seconds = |epoch: &PredictedEpoch| Some(number(&epoch.seconds));
+    let needed = |epoch: &PredictedEpoch| epoch.storage_needed.as_ref().map(|needed| number(needed) / 1e6);
     let upper = "Where only an interval is known, its upper end.";
     let maps = [
-        ("Epoch in seconds", "s", &seconds as &dyn Fn(&Epoch) -> Option<f64>),
+        ("Epoch in seconds", "s", &seconds as &dyn Fn(&PredictedEpoch) -> Option<f64>),
         ("Storage bandwidth that is needed, in MB/s", "MB/s", &needed),
     ];
-    let epochs: Vec<(String, &Epoch)> = profile.matrix.iter().map(|epoch| (epoch.cpus.to_string(), epoch)).collect();
+    let epochs: Vec<(String, &PredictedEpoch)> =
+        profile.matrix.iter().map(|epoch| (epoch.cpus.to_string(), epoch)).collect();
     let charts = maps.map(|(title, unit, of)| {
         let map = Heatmap { row_label: "CPUs".to_owned(), value: Axis::linear(unit), ..map(profile, &epochs, of) };
         Block::Chart(Chart::new(title, upper, Plot::Heatmap(map)))
@@ -103,10 +104,10 @@ fn maps(profile: &Profile) -> Vec<Block> {
     charts.into_iter().chain([Block::Folded(tables::matrix(profile))]).collect()
 }
 
-fn storage(profile: &Profile) -> Vec<Block> {
+fn storage(profile: &SensitivityProfile) -> Vec<Block> {
     let row = |of: &StorageEpoch| significant(of.storage_bandwidth / 1e6);
-    let epochs: Vec<(String, &Epoch)> = profile.storage_matrix.iter().map(|of| (row(of), &of.epoch)).collect();
-    let seconds = |epoch: &Epoch| Some(number(&epoch.seconds));
+    let epochs: Vec<(String, &PredictedEpoch)> = profile.storage_matrix.iter().map(|of| (row(of), &of.epoch)).collect();
+    let seconds = |epoch: &PredictedEpoch| Some(number(&epoch.seconds));
     let map =
         Heatmap { row_label: "storage MB/s".to_owned(), value: Axis::linear("s"), ..map(profile, &epochs, &seconds) };
     let cpus = cpus_words(epochs[0].1.cpus);
@@ -117,13 +118,17 @@ fn storage(profile: &Profile) -> Vec<Block> {
 }
 
 /// A heatmap of epochs, given row by row with the label of each row.
-fn map(profile: &Profile, epochs: &[(String, &Epoch)], of: &dyn Fn(&Epoch) -> Option<f64>) -> Heatmap {
-    let rows: Vec<&[(String, &Epoch)]> = epochs.chunk_by(|(a, _), (b, _)| a == b).collect();
-    let cell = |(_, epoch): &(String, &Epoch)| {
+fn map(
+    profile: &SensitivityProfile,
+    epochs: &[(String, &PredictedEpoch)],
+    of: &dyn Fn(&PredictedEpoch) -> Option<f64>,
+) -> Heatmap {
+    let rows: Vec<&[(String, &PredictedEpoch)]> = epochs.chunk_by(|(a, _), (b, _)| a == b).collect();
+    let cell = |(_, epoch): &(String, &PredictedEpoch)| {
         let waits = epoch.bound.map(|bound| format!("waits for {}", profile.bound_words(bound)));
         let waits = waits.unwrap_or("the reason for its waiting is unknown".to_owned());
         let label = format!("{}, {} % of the data in memory: {waits}", cpus_words(epoch.cpus), epoch.memory_percent);
-        HeatCell { content: of(epoch).map_or(Content::Sign(Sign::Dot), Content::Number), label }
+        HeatCell { content: of(epoch).map_or(CellContent::Sign(CellSign::Dot), CellContent::Number), label }
     };
     Heatmap {
         row_label: String::new(),
@@ -136,18 +141,18 @@ fn map(profile: &Profile, epochs: &[(String, &Epoch)], of: &dyn Fn(&Epoch) -> Op
         value: Axis::linear("s"),
         range: None,
         printed: true,
-        signs: vec![(Sign::Dot, "memory itself is too slow".to_owned())],
+        signs: vec![(CellSign::Dot, "memory itself is too slow".to_owned())],
     }
 }
 
-fn origin(profile: &Profile) -> Vec<Block> {
+fn origin(profile: &SensitivityProfile) -> Vec<Block> {
     let mut facts: Vec<Fact> = profile
         .limits
         .iter()
         .map(|limit| Fact::new(format!("limits on {}", limit.axis), limit.by.clone().unwrap_or("none".to_owned())))
         .collect();
     let ways: BTreeSet<&str> =
-        profile.points.iter().flat_map(|point| &point.runs).filter_map(|run| Some(run.way?.words())).collect();
+        profile.points.iter().flat_map(|point| &point.runs).filter_map(|run| Some(run.way?.to_text())).collect();
     facts.push(Fact::new("iterations are known by", ways.into_iter().collect::<Vec<_>>().join(", ")));
     if let Some(data) = &profile.job.data {
         facts.push(Fact::new("data", data.path.display().to_string()));
@@ -173,7 +178,7 @@ mod tests {
         let labels = |cpus: [f64; 2]| {
             let knee = |(share, cpus)| Knee { share, cpus, verified: true, between: [cpus; 2] };
             let knees = [0.9, 0.95].into_iter().zip(cpus).map(knee).collect();
-            references(&Profile { knees, ..profile_of(Vec::new(), 8.0) })
+            references(&SensitivityProfile { knees, ..profile_of(Vec::new(), 8.0) })
         };
         let label = |cpus: f64, label: &str| Reference::Upright(cpus, label.to_owned());
         assert_eq!(labels([2.0, 3.0]), [label(2.0, ""), label(3.0, "90 and 95 % of the best")]);

@@ -1,17 +1,17 @@
 //! Parses and checks the values of `[sensitivity]`.
 
-use super::command::Passed;
-use super::compare::Compare;
-use super::show::Show;
-use super::{Nodes, Pattern, Sensitivity};
+use super::command::PassedOption;
+use super::compare::CompareVerb;
+use super::show::ShowVerb;
+use super::{NodeSettings, RegexPattern, Sensitivity};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_verb::Verb;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use std::path::PathBuf;
 
 /// Parses the command line: measures a job, or shows or compares a profile.
-pub(super) fn verb(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+pub(super) fn verb(values: &SettingValues<'_>) -> Result<Box<dyn Verb>> {
     let Some(profile) = values.get::<Option<PathBuf>>("profile")? else {
         return Ok(Box::new(Sensitivity::parse(values)?));
     };
@@ -23,13 +23,13 @@ pub(super) fn verb(values: &Values<'_>) -> Result<Box<dyn Verb>> {
             .help(format!("perf4sight sensitivity -- python3 {script}")));
     }
     Ok(match values.get("compare")? {
-        Some(measured) => Box::new(Compare { measured, profile }),
-        None => Box::new(Show { profile }),
+        Some(measured) => Box::new(CompareVerb { measured, profile }),
+        None => Box::new(ShowVerb { profile }),
     })
 }
 
 impl Sensitivity {
-    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+    pub(super) fn parse(values: &SettingValues<'_>) -> Result<Self> {
         Ok(Sensitivity {
             command: values.command("command")?,
             out: values.get("out")?,
@@ -43,9 +43,9 @@ impl Sensitivity {
             workers: values.get("workers")?,
             max_iterations: values.get("max_iterations")?,
             data: values.get("data")?,
-            pass: passed(values)?,
+            pass: parse_passed(values)?,
             samples: values.get("samples")?,
-            step_pattern: values.named_if_set("step_pattern", Pattern::parse)?,
+            step_pattern: values.named_if_set("step_pattern", RegexPattern::parse)?,
             iterations: values.get("iterations")?,
             warm_up: values.get("warm_up")?,
             point_time: values.get("point_time")?,
@@ -60,18 +60,24 @@ impl Sensitivity {
     }
 }
 
-fn nodes(values: &Values<'_>) -> Result<Option<Nodes>> {
+fn nodes(values: &SettingValues<'_>) -> Result<Option<NodeSettings>> {
     let (count, rank) = (values.get("nnodes")?, values.get("node_rank")?);
     let (master_addr, master_port) = (values.get("master_addr")?, values.get("master_port")?);
-    let nodes =
-        Nodes { count, rank, master_addr, master_port, port: values.get("node_port")?, wait: values.get("node_wait")? };
+    let nodes = NodeSettings {
+        count,
+        rank,
+        master_addr,
+        master_port,
+        port: values.get("node_port")?,
+        wait: values.get("node_wait")?,
+    };
     Ok(nodes.if_several())
 }
 
-fn passed(values: &Values<'_>) -> Result<Option<Vec<Passed>>> {
+fn parse_passed(values: &SettingValues<'_>) -> Result<Option<Vec<PassedOption>>> {
     match values.get::<Option<Vec<String>>>("pass")? {
         None => Ok(None),
-        Some(_) => Ok(Some(values.each("pass", Passed::parse)?.into_iter().flatten().collect())),
+        Some(_) => Ok(Some(values.parse_words("pass", PassedOption::parse)?.into_iter().flatten().collect())),
     }
 }
 

@@ -1,13 +1,13 @@
 //! `--dry-run`: the command, the limits that work here, and an estimate of the time.
 
-use super::campaign::Found;
 use super::data;
 use super::points::cpus_words;
 use super::runner::LEAST_RUN;
-use super::surroundings::Surroundings;
+use super::sensitivity_run::FoundPoints;
+use super::surroundings::JobSurroundings;
 use super::throttled;
-use super::{Nodes, Sensitivity};
-use perf4sight_base::units::{Milliseconds, grouped};
+use super::{NodeSettings, Sensitivity};
+use perf4sight_base::units::{Milliseconds, grouped_digits};
 use perf4sight_limit::Resource;
 use perf4sight_report::significant;
 use perf4sight_verb::Summary;
@@ -21,11 +21,11 @@ const POINTS: [u32; 2] = [2, 7];
 /// The warning where only this process tracks all descendants of a job.
 const DAEMONS: &str = "what the job starts ends with it, but should the profiler be killed (kill -9), a daemon of the job that has left its process group and emptied its environment runs on: no control group here knows it";
 
-impl Found {
+impl FoundPoints {
     /// "2 points of it are in sensitivity: 1 is run once more, for others disturbed it every time, and 1 is not measured again"
-    fn words(self, folder: &Path) -> Option<String> {
+    fn to_text(self, folder: &Path) -> Option<String> {
         let is = |count: usize| if count == 1 { "1 is".to_owned() } else { format!("{count} are") };
-        let due = format!("{} run once more, for others disturbed {} every time", is(self.due), it(self.due));
+        let due = format!("{} run once more, for others disturbed {} every time", is(self.due), pronoun(self.due));
         let kept = format!("{} not measured again", is(self.points - self.due));
         let fates = [(self.due, due), (self.points - self.due, kept)];
         let fates: Vec<String> = fates.into_iter().filter(|(count, _)| *count > 0).map(|(_, fate)| fate).collect();
@@ -34,12 +34,12 @@ impl Found {
     }
 }
 
-fn it(count: usize) -> &'static str {
+fn pronoun(count: usize) -> &'static str {
     if count == 1 { "it" } else { "them" }
 }
 
 /// The summary of the plan, where some points were found.
-pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: Found) -> Summary {
+pub(super) fn summary(asked: &Sensitivity, around: &JobSurroundings, found: FoundPoints) -> Summary {
     let cpus = around.grid.cpus();
     let first = cpus.first().copied().unwrap_or(around.most);
     let points = POINTS.map(|points| points.min(cpus.len() as u32));
@@ -47,7 +47,7 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: Found) 
     let mostly_below = asked.budget.map_or(mostly_below, |budget| mostly_below.min(budget));
     let mut lines = vec![
         format!("would run {}", around.command.words.join(" ")),
-        tried(first, around.most, points, cpus.len()),
+        tried_text(first, around.most, points, cpus.len()),
         format!(
             "mostly in less than {}, each run ending as soon as its rate is known to 3 %; runs that are disturbed, or have little memory, take longer",
             Milliseconds(mostly_below.as_secs_f64() * 1000.0)
@@ -56,15 +56,20 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: Found) 
     lines.extend(asked.budget.map(budget_words));
     if let (Some(path), Some(size)) = (&asked.data, around.size) {
         let links =
-            if size.links == 0 { String::new() } else { format!(", by {} symbolic links", grouped(size.links)) };
-        lines.push(format!("reading {}: {} files, {}{links}", path.display(), grouped(size.files), size.bytes()));
+            if size.links == 0 { String::new() } else { format!(", by {} symbolic links", grouped_digits(size.links)) };
+        lines.push(format!(
+            "reading {}: {} files, {}{links}",
+            path.display(),
+            grouped_digits(size.files),
+            size.bytes()
+        ));
     }
     lines.extend(around.size.filter(|size| size.unreadable > 0).map(|size| data::unreadable(size.unreadable)));
-    lines.extend(beyond(asked, around));
-    lines.extend(found.words(&asked.out));
-    lines.extend(around.storage.map(|storage| gives(storage, around.storage_between)));
+    lines.extend(additional_runs(asked, around));
+    lines.extend(found.to_text(&asked.out));
+    lines.extend(around.storage.map(|storage| storage_text(storage, around.storage_between)));
     lines.extend(around.doubts.iter().cloned());
-    lines.extend(asked.nodes.iter().map(Nodes::words));
+    lines.extend(asked.nodes.iter().map(NodeSettings::to_text));
     lines.extend((!around.holds_daemons).then(|| DAEMONS.to_owned()));
     lines.push("limits:".to_owned());
     let survey = &around.survey;
@@ -96,7 +101,7 @@ fn budget_words(budget: Duration) -> String {
 }
 
 /// "with 0.25 to 2 CPUs, mostly 2 to 7 of 8 numbers of them"
-fn tried(first: f64, most: f64, points: [u32; 2], all: usize) -> String {
+fn tried_text(first: f64, most: f64, points: [u32; 2], all: usize) -> String {
     match all {
         1 => format!("with {}", cpus_words(most)),
         _ if points[0] as usize == all => format!("with {first} and {most} CPUs"),
@@ -105,14 +110,14 @@ fn tried(first: f64, most: f64, points: [u32; 2], all: usize) -> String {
 }
 
 /// "storage gives 812 MB/s (790 to 835)"
-fn gives(storage: f64, between: Option<[f64; 2]>) -> String {
+fn storage_text(storage: f64, between: Option<[f64; 2]>) -> String {
     let megabytes = |bytes: f64| significant(bytes / 1e6);
     let between = between.map(|[low, high]| format!(" ({} to {})", megabytes(low), megabytes(high)));
     format!("storage gives {} MB/s{}", megabytes(storage), between.unwrap_or_default())
 }
 
 /// Additional runs after the curve: of an epoch, where its length is known.
-fn beyond(asked: &Sensitivity, around: &Surroundings) -> Vec<String> {
+fn additional_runs(asked: &Sensitivity, around: &JobSurroundings) -> Vec<String> {
     let by = |resource: Resource| around.survey.by(resource).is_some();
     let known = asked.data.is_some() && asked.batch.is_some() && around.storage.is_some();
     let runs = [
@@ -137,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_found_is_told_with_what_becomes_of_it() {
-        let words = |points, due| Found { points, due }.words(Path::new("out"));
+        let words = |points, due| FoundPoints { points, due }.to_text(Path::new("out"));
         assert_eq!(words(0, 0), None);
         assert_eq!(words(1, 0).unwrap(), "1 point of it is in out: 1 is not measured again");
         let all = "3 points of it are in out: 1 is run once more, for others disturbed it every time, and 2 are not measured again";
@@ -147,9 +152,9 @@ mod tests {
 
     #[test]
     fn numbers_of_cpus_are_told_as_there_are() {
-        assert_eq!(tried(2.0, 2.0, [1, 1], 1), "with 2 CPUs");
-        assert_eq!(tried(1.0, 1.0, [1, 1], 1), "with 1 CPU");
-        assert_eq!(tried(1.0, 2.0, [2, 2], 2), "with 1 and 2 CPUs");
-        assert_eq!(tried(0.25, 2.0, [2, 7], 8), "with 0.25 to 2 CPUs, mostly 2 to 7 of 8 numbers of them");
+        assert_eq!(tried_text(2.0, 2.0, [1, 1], 1), "with 2 CPUs");
+        assert_eq!(tried_text(1.0, 1.0, [1, 1], 1), "with 1 CPU");
+        assert_eq!(tried_text(1.0, 2.0, [2, 2], 2), "with 1 and 2 CPUs");
+        assert_eq!(tried_text(0.25, 2.0, [2, 7], 8), "with 0.25 to 2 CPUs, mostly 2 to 7 of 8 numbers of them");
     }
 }

@@ -1,13 +1,13 @@
 //! The measured configurations of a job, with all runs of each.
 
-use super::progress::Way;
-use crate::{Disturbance, Measured, Rate};
+use super::progress::ProgressSource;
+use crate::{Disturbance, IterationRate, MeasuredRate};
 use perf4sight_base::units::Bytes;
 use perf4sight_report::significant;
 use serde::{Deserialize, Deserializer, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Configuration {
+pub(super) struct ResourceConfiguration {
     pub cpus: f64,
     /// The memory limit; none where there was none, and all data that fits was in memory.
     pub memory: Option<Bytes>,
@@ -18,18 +18,18 @@ pub(super) struct Configuration {
 
 /// A measured configuration with all its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Point {
+pub(super) struct MeasuredPoint {
     #[serde(flatten)]
-    pub configuration: Configuration,
+    pub configuration: ResourceConfiguration,
     /// One run, and repeats of those that were disturbed.
-    pub runs: Vec<Run>,
+    pub runs: Vec<PointRun>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Run {
-    pub outcome: Outcome,
-    pub way: Option<Way>,
-    pub measured: Option<Measured>,
+pub(super) struct PointRun {
+    pub outcome: PointOutcome,
+    pub way: Option<ProgressSource>,
+    pub measured: Option<MeasuredRate>,
     /// Seconds from start to end.
     pub seconds: f64,
     pub cpu_seconds: Option<f64>,
@@ -54,12 +54,12 @@ pub(super) struct Run {
     pub node: Option<String>,
     /// The run on each of several nodes, by rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nodes: Vec<Run>,
+    pub nodes: Vec<PointRun>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what")]
-pub(super) enum Outcome {
+pub(super) enum PointOutcome {
     Sound,
     Disturbed {
         how: String,
@@ -79,19 +79,19 @@ pub(super) enum Outcome {
     },
 }
 
-impl Outcome {
+impl PointOutcome {
     /// The last lines of output of a job that failed.
     pub fn last_lines(&self) -> &[String] {
         match self {
-            Outcome::Crashed { last_lines, .. } | Outcome::NoRate { last_lines, .. } => last_lines,
-            Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory => &[],
+            PointOutcome::Crashed { last_lines, .. } | PointOutcome::NoRate { last_lines, .. } => last_lines,
+            PointOutcome::Sound | PointOutcome::Disturbed { .. } | PointOutcome::OutOfMemory => &[],
         }
     }
 }
 
-impl Configuration {
+impl ResourceConfiguration {
     /// "1.5 CPUs, 4 GiB, storage held to 100 MB/s"
-    pub fn words(self) -> String {
+    pub fn to_text(self) -> String {
         let memory = self.memory.map_or(String::new(), |memory| format!(", {memory}"));
         let megabytes = |storage: Bytes| significant(storage.0 as f64 / 1e6);
         let storage =
@@ -100,26 +100,26 @@ impl Configuration {
     }
 }
 
-impl Point {
+impl MeasuredPoint {
     /// The run that counts, with its rate: the first undisturbed one, otherwise the fastest disturbed one. See
-    /// [`Rate::disturbed`] for the interval of the latter.
-    pub fn counts(&self) -> Option<(&Run, Measured)> {
+    /// [`IterationRate::disturbed`] for the interval of the latter.
+    pub fn counts(&self) -> Option<(&PointRun, MeasuredRate)> {
         let measured = || self.runs.iter().filter_map(|run| Some((run, run.measured?)));
-        let sound = measured().find(|(run, _)| run.outcome == Outcome::Sound);
+        let sound = measured().find(|(run, _)| run.outcome == PointOutcome::Sound);
         let disturbed = || {
-            let all = || measured().filter(|(run, _)| matches!(run.outcome, Outcome::Disturbed { .. }));
+            let all = || measured().filter(|(run, _)| matches!(run.outcome, PointOutcome::Disturbed { .. }));
             let rates: Vec<_> = all().map(|(run, measured)| (measured.rate, self.disturbance(run))).collect();
-            let rate = Rate::disturbed(&rates)?;
+            let rate = IterationRate::disturbed(&rates)?;
             let (run, fastest) = all().find(|(_, measured)| measured.rate.per_second == rate.per_second)?;
-            Some((run, Measured { rate, ..fastest }))
+            Some((run, MeasuredRate { rate, ..fastest }))
         };
         sound.or_else(disturbed)
     }
 
     /// How other programs disturbed a run, where that was recorded. Of several nodes it is the one that may have been
     /// delayed most, because all wait for it.
-    fn disturbance(&self, run: &Run) -> Option<Disturbance> {
-        let of = |run: &Run| {
+    fn disturbance(&self, run: &PointRun) -> Option<Disturbance> {
+        let of = |run: &PointRun| {
             let used = run.cpu_seconds? / run.seconds;
             Some(Disturbance { limit: self.configuration.cpus, used, waited: run.waited? })
         };
@@ -128,7 +128,7 @@ impl Point {
     }
 
     /// Its rate; none where no run counts.
-    pub fn rate(&self) -> Option<Rate> {
+    pub fn rate(&self) -> Option<IterationRate> {
         self.counts().map(|(_, measured)| measured.rate)
     }
 
@@ -139,13 +139,13 @@ impl Point {
 
     /// The bounds of such an epoch in seconds, from the interval of its rate.
     pub fn epoch_between(&self, iterations: f64) -> Option<[f64; 2]> {
-        let (seconds, Rate { per_second, interval: [low, high] }) = (self.epoch(iterations)?, self.rate()?);
+        let (seconds, IterationRate { per_second, interval: [low, high] }) = (self.epoch(iterations)?, self.rate()?);
         Some([seconds * per_second / high, seconds * per_second / low.max(f64::MIN_POSITIVE)])
     }
 
     /// Whether its rate is the iterations divided by the time of the whole run, so that its error is unknown.
     pub fn is_divided(&self) -> bool {
-        self.counts().is_some_and(|(run, _)| run.way == Some(Way::Division))
+        self.counts().is_some_and(|(run, _)| run.way == Some(ProgressSource::Division))
     }
 
     /// The 95 % interval of its rate; none where it is unknown.
@@ -154,17 +154,17 @@ impl Point {
     }
 
     /// The point as the search uses it.
-    pub fn on_curve(&self) -> Option<crate::Point> {
-        Some(crate::Point { cpus: self.configuration.cpus, rate: self.rate()? })
+    pub fn on_curve(&self) -> Option<crate::RatePoint> {
+        Some(crate::RatePoint { cpus: self.configuration.cpus, rate: self.rate()? })
     }
 
     pub fn is_out_of_memory(&self) -> bool {
-        self.rate().is_none() && self.runs.last().is_some_and(|run| run.outcome == Outcome::OutOfMemory)
+        self.rate().is_none() && self.runs.last().is_some_and(|run| run.outcome == PointOutcome::OutOfMemory)
     }
 
     /// Whether it was disturbed in every run.
     pub fn is_doubtful(&self) -> bool {
-        self.counts().is_some_and(|(run, _)| run.outcome != Outcome::Sound)
+        self.counts().is_some_and(|(run, _)| run.outcome != PointOutcome::Sound)
     }
 }
 
@@ -174,28 +174,28 @@ pub(super) fn one_or_several<'a, D: Deserializer<'a>, T: Deserialize<'a>>(
 ) -> std::result::Result<Vec<T>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Held<T> {
+    enum OneOrSeveral<T> {
         One(T),
         Several(Vec<T>),
     }
-    Held::deserialize(text).map(|held| match held {
-        Held::One(one) => vec![one],
-        Held::Several(several) => several,
+    OneOrSeveral::deserialize(text).map(|held| match held {
+        OneOrSeveral::One(one) => vec![one],
+        OneOrSeveral::Several(several) => several,
     })
 }
 
 /// A remark about a point; empty where no run was disturbed.
-pub(super) fn remark(point: &Point) -> String {
-    let disturbed = point.runs.iter().filter(|run| matches!(run.outcome, Outcome::Disturbed { .. })).count();
+pub(super) fn remark(point: &MeasuredPoint) -> String {
+    let disturbed = point.runs.iter().filter(|run| matches!(run.outcome, PointOutcome::Disturbed { .. })).count();
     let again = format!("disturbed {disturbed} of {} times", point.runs.len());
     // A repeat of a disturbed run may have reported nothing.
     match point.counts().map(|(run, _)| run).or(point.runs.last()).map(|run| &run.outcome) {
-        Some(Outcome::Sound) if disturbed == 0 => String::new(),
-        Some(Outcome::Sound) => again,
-        Some(Outcome::Disturbed { .. }) => again,
-        Some(Outcome::OutOfMemory) => format!("out of memory{}", on(point)),
-        Some(Outcome::Crashed { how, .. }) => format!("failed: {how}"),
-        Some(Outcome::NoRate { how, .. }) => format!("no rate: {how}"),
+        Some(PointOutcome::Sound) if disturbed == 0 => String::new(),
+        Some(PointOutcome::Sound) => again,
+        Some(PointOutcome::Disturbed { .. }) => again,
+        Some(PointOutcome::OutOfMemory) => format!("out of memory{}", node_suffix(point)),
+        Some(PointOutcome::Crashed { how, .. }) => format!("failed: {how}"),
+        Some(PointOutcome::NoRate { how, .. }) => format!("no rate: {how}"),
         None => "not measured".to_owned(),
     }
 }
@@ -209,7 +209,7 @@ pub(super) fn last_lines(lines: &[String]) -> String {
 }
 
 /// The node of the last run, where there are several.
-pub(super) fn on(point: &Point) -> String {
+pub(super) fn node_suffix(point: &MeasuredPoint) -> String {
     let node = point.runs.last().and_then(|run| run.node.as_ref());
     node.map_or(String::new(), |node| format!(" on {node}"))
 }

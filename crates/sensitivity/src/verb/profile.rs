@@ -1,11 +1,14 @@
 //! The format of `profile.json`: all measurements of a job and the results computed from them.
 
-use super::points::{Configuration, Point, cpus_words, one_or_several};
-use crate::{Bound, Cache, Curve, Data, Estimate, Knee, MeasuredOverlap, Model, Oddity, Rate, Request};
+use super::points::{MeasuredPoint, ResourceConfiguration, cpus_words, one_or_several};
+use crate::{
+    CurveOddity, DataCache, EpochBound, EpochEstimate, EpochModel, IterationRate, JobData, Knee, MeasuredOverlap,
+    RateCurve, ResourceRequest,
+};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::Setting;
+use perf4sight_machine::MachineProperties;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -17,35 +20,35 @@ const NUMBERS: f64 = 1e6;
 
 /// All measurements and results of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Profile {
+pub(super) struct SensitivityProfile {
     pub format: u32,
     pub job: JobFacts,
     /// The machine's settings that affect measurements and that a run does not change, of each node by rank; format 1
     /// had one host.
     #[serde(alias = "host", deserialize_with = "one_or_several")]
-    pub hosts: Vec<Setting>,
-    pub limits: Vec<Limit>,
+    pub hosts: Vec<MachineProperties>,
+    pub limits: Vec<ProfileLimit>,
     /// All measured points, with all their runs.
-    pub points: Vec<Point>,
+    pub points: Vec<MeasuredPoint>,
     /// The fewest CPUs that reach given shares of the best rate.
     pub knees: Vec<Knee>,
     /// Points that contradict a concave, non-decreasing curve.
-    pub oddities: Vec<Oddity>,
+    pub oddities: Vec<CurveOddity>,
     /// The memory that the job holds without any of its data.
     pub own_memory: Option<Bytes>,
     /// The inputs from which epochs are computed; none where too little is known of the data.
     pub model: Option<ModelFacts>,
     /// Epochs for each measured number of CPUs and each memory size.
-    pub matrix: Vec<Epoch>,
+    pub matrix: Vec<PredictedEpoch>,
     /// Epochs with nothing in memory and storage held to a bandwidth; the overlap is fitted to the first.
     #[serde(default)]
-    pub throttled: Vec<Throttled>,
+    pub throttled: Vec<ThrottledEpoch>,
     /// Epochs over bandwidths of storage and memory, with the CPUs of the last knee.
     #[serde(default)]
     pub storage_matrix: Vec<StorageEpoch>,
-    pub request: Option<Requested>,
+    pub request: Option<RecommendedRequest>,
     pub warnings: Vec<String>,
-    pub provenance: Provenance,
+    pub provenance: SensitivityProvenance,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -74,7 +77,7 @@ pub(super) struct DataFacts {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Limit {
+pub(super) struct ProfileLimit {
     pub axis: String,
     /// The limiter; none where nothing can limit it.
     pub by: Option<String>,
@@ -87,28 +90,28 @@ pub(super) struct Limit {
 pub(super) struct ModelFacts {
     pub iterations: f64,
     /// The data that an epoch reads, and the bandwidths.
-    pub data: Data,
+    pub data: JobData,
     /// How the machine caches what was read; none where that was not measured.
-    pub cache: Option<Cache>,
+    pub cache: Option<DataCache>,
     /// How far reading and computing overlap; none where that was not measured.
     #[serde(default)]
     pub overlap: Option<MeasuredOverlap>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Epoch {
+pub(super) struct PredictedEpoch {
     pub cpus: f64,
     /// The share of the data that fits in memory, in percent.
     pub memory_percent: u32,
-    pub seconds: Estimate,
+    pub seconds: EpochEstimate,
     /// Bytes a second that storage must deliver so that the epoch waits for computing only.
-    pub storage_needed: Option<Estimate>,
-    pub bound: Option<Bound>,
+    pub storage_needed: Option<EpochEstimate>,
+    pub bound: Option<EpochBound>,
 }
 
 /// A measured epoch whose data all came from storage that was held to a bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Throttled {
+pub(super) struct ThrottledEpoch {
     pub cpus: f64,
     /// Bytes a second.
     pub storage_bandwidth: f64,
@@ -117,7 +120,7 @@ pub(super) struct Throttled {
     /// Seconds if reading and computing overlapped completely.
     pub side_by_side: f64,
     /// Seconds as computed with the measured overlap.
-    pub model: Estimate,
+    pub model: EpochEstimate,
 }
 
 /// A predicted epoch with storage of some bandwidth.
@@ -127,14 +130,14 @@ pub(super) struct StorageEpoch {
     pub storage_bandwidth: f64,
     /// The epoch; the storage that it needs is the same for all bandwidths.
     #[serde(flatten)]
-    pub epoch: Epoch,
+    pub epoch: PredictedEpoch,
 }
 
 /// The recommended request, and its form for other tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Requested {
+pub(super) struct RecommendedRequest {
     #[serde(flatten)]
-    pub request: Request,
+    pub request: ResourceRequest,
     /// Bytes a second that storage must deliver; none where that is unknown, or memory itself is too slow.
     #[serde(default)]
     pub storage: Option<f64>,
@@ -144,7 +147,7 @@ pub(super) struct Requested {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Provenance {
+pub(super) struct SensitivityProvenance {
     pub perf4sight: String,
     pub date: String,
     /// Whether everything that was requested was measured.
@@ -157,7 +160,7 @@ fn is_positive(number: f64) -> bool {
 
 impl ModelFacts {
     fn can_be(&self) -> bool {
-        let Data { bytes, memory_bandwidth, storage_bandwidth, storage_between } = self.data;
+        let JobData { bytes, memory_bandwidth, storage_bandwidth, storage_between } = self.data;
         let between = storage_between.is_none_or(|[low, high]| is_positive(low) && low <= high);
         let overlap = self.overlap.is_none_or(|MeasuredOverlap { in_turn, between: [low, high] }| {
             0.0 <= low && low <= in_turn && in_turn <= high && high <= 1.0
@@ -167,19 +170,19 @@ impl ModelFacts {
         between && overlap && cache && positive
     }
 
-    pub fn model(self, curve: Curve) -> Model {
-        Model { curve, iterations: self.iterations, data: self.data, cache: self.cache, overlap: self.overlap }
+    pub fn model(self, curve: RateCurve) -> EpochModel {
+        EpochModel { curve, iterations: self.iterations, data: self.data, cache: self.cache, overlap: self.overlap }
     }
 }
 
-impl Profile {
+impl SensitivityProfile {
     /// Reads a profile from a file.
     ///
     /// # Errors
     /// A file that is missing, or is no profile of this version.
     pub fn read(file: &Path) -> Result<Self> {
         let text = input_file::text(file, "read the profile of the job")?;
-        let profile: Profile = serde_json::from_str(&text)
+        let profile: SensitivityProfile = serde_json::from_str(&text)
             .map_err(|cause| Error::input(format!("this is not a profile of a job: {cause}")).file(file))?;
         match profile.format {
             1..=FORMAT => profile.checked(file),
@@ -210,7 +213,7 @@ impl Profile {
             return wrong(format!("a job cannot be given {}", cpus_words(cpus)));
         }
         let rates = self.points.iter().flat_map(|point| &point.runs).filter_map(|run| run.measured);
-        let is_wrong = |rate: &Rate| {
+        let is_wrong = |rate: &IterationRate| {
             let [low, high] = rate.interval;
             !(is_positive(rate.per_second) && low >= 0.0 && low <= rate.per_second && rate.per_second <= high)
         };
@@ -225,7 +228,7 @@ impl Profile {
             return wrong(format!("a profile cannot be without any {what}"));
         }
         let doubt = self.contradiction();
-        Ok(Profile { warnings: self.warnings.iter().cloned().chain(doubt).collect(), ..self })
+        Ok(SensitivityProfile { warnings: self.warnings.iter().cloned().chain(doubt).collect(), ..self })
     }
 
     pub fn own_memory_of_points(&self) -> Option<Bytes> {
@@ -233,8 +236,8 @@ impl Profile {
     }
 
     /// The points of the curve. A folder may also hold points with more CPUs than were requested this time.
-    pub fn curve_points(&self) -> impl Iterator<Item = &Point> {
-        let of_curve = |configuration: Configuration| {
+    pub fn curve_points(&self) -> impl Iterator<Item = &MeasuredPoint> {
+        let of_curve = |configuration: ResourceConfiguration| {
             (configuration.memory, configuration.storage) == (self.job.memory, self.job.storage)
                 && configuration.cpus <= self.job.most_cpus
         };
@@ -242,11 +245,11 @@ impl Profile {
     }
 
     /// The curve; none where nothing was measured.
-    pub fn curve(&self) -> Option<Curve> {
-        Curve::of(&self.curve_points().filter_map(Point::on_curve).collect::<Vec<_>>())
+    pub fn curve(&self) -> Option<RateCurve> {
+        RateCurve::new(&self.curve_points().filter_map(MeasuredPoint::on_curve).collect::<Vec<_>>())
     }
 
-    pub fn model(&self) -> Option<Model> {
+    pub fn model(&self) -> Option<EpochModel> {
         Some(self.model?.model(self.curve()?))
     }
 
@@ -264,11 +267,11 @@ impl Profile {
 
 /// The largest own memory of the job in any run of the curve. Older points did not record it; of those, the peak memory
 /// with the page cache counts.
-pub(super) fn own_memory<'a>(points: impl Iterator<Item = &'a Point>) -> Option<Bytes> {
-    points.filter_map(Point::counts).filter_map(|(run, _)| run.own_memory.or(run.peak_memory)).max()
+pub(super) fn own_memory<'a>(points: impl Iterator<Item = &'a MeasuredPoint>) -> Option<Bytes> {
+    points.filter_map(MeasuredPoint::counts).filter_map(|(run, _)| run.own_memory.or(run.peak_memory)).max()
 }
 
 /// An estimate as one number: the most likely value, or the upper bound, so that a request is never too small.
-pub(super) fn number(estimate: &Estimate) -> f64 {
+pub(super) fn number(estimate: &EpochEstimate) -> f64 {
     estimate.likely.unwrap_or(estimate.most)
 }

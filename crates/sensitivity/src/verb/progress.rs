@@ -1,9 +1,9 @@
 //! The progress of a job: the end times of its iterations, from hooks in PyTorch, lines in a file or lines of output.
 
 use super::steps_file::StepsFile;
-use crate::{Measured, Span, Step, slowest};
+use crate::{MeasuredRate, ReportedStep, StepSpan, slowest};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_limit::Line;
+use perf4sight_limit::OutputLine;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The source of a job's iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Way {
+pub(super) enum ProgressSource {
     /// Hooks in PyTorch's optimizers and loaders, or calls of `perf4sight.Profiler`.
     Hook,
     /// Lines that the job appends to the file in `PERF4SIGHT_STEPS`.
@@ -31,25 +31,25 @@ const HOOKED: &str = "hooked-";
 /// The most files of hooks: processes of one job on one machine.
 const MOST_FILES: usize = 1024;
 
-pub(super) struct Progress<'a> {
+pub(super) struct JobProgress<'a> {
     folder: PathBuf,
     /// The file of PERF4SIGHT_STEPS.
     own: StepsFile,
     /// Files of hooks, one for each process.
     hooked: BTreeMap<PathBuf, StepsFile>,
     pattern: Option<&'a Regex>,
-    matched: Vec<Step>,
+    matched: Vec<ReportedStep>,
     /// Number of output lines that were searched for the pattern.
     lines: usize,
 }
 
-impl Way {
-    pub fn words(self) -> &'static str {
+impl ProgressSource {
+    pub fn to_text(self) -> &'static str {
         match self {
-            Way::Hook => "hooks in PyTorch",
-            Way::File => "lines in the file of PERF4SIGHT_STEPS",
-            Way::Output => "lines of output",
-            Way::Division => "the whole run divided by its number of iterations",
+            ProgressSource::Hook => "hooks in PyTorch",
+            ProgressSource::File => "lines in the file of PERF4SIGHT_STEPS",
+            ProgressSource::Output => "lines of output",
+            ProgressSource::Division => "the whole run divided by its number of iterations",
         }
     }
 }
@@ -62,11 +62,11 @@ pub fn pattern(text: &str) -> Result<Regex> {
     Regex::new(text).map_err(|cause| Error::usage(format!("\"{text}\" is not a regular expression: {cause}")))
 }
 
-impl<'a> Progress<'a> {
+impl<'a> JobProgress<'a> {
     /// No progress yet, of a run whose files are in this folder.
     pub fn new(folder: &Path, pattern: Option<&'a Regex>) -> Self {
         let own = StepsFile::new(folder.join(FILE));
-        Progress { folder: folder.to_owned(), own, hooked: BTreeMap::new(), pattern, matched: Vec::new(), lines: 0 }
+        JobProgress { folder: folder.to_owned(), own, hooked: BTreeMap::new(), pattern, matched: Vec::new(), lines: 0 }
     }
 
     pub fn file(&self) -> PathBuf {
@@ -74,7 +74,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Adds lines of output, and reads a piece of each file.
-    pub fn add(&mut self, lines: &[Line]) {
+    pub fn add(&mut self, lines: &[OutputLine]) {
         self.read();
         let Some(pattern) = self.pattern else { return };
         self.lines += lines.len();
@@ -94,7 +94,7 @@ impl<'a> Progress<'a> {
                 let before = last.map_or(0, |last| last.number);
                 let number = number.unwrap_or(before + 1);
                 if number > before || self.matched.is_empty() {
-                    self.matched.push(Step { number, time, wait: None });
+                    self.matched.push(ReportedStep { number, time, wait: None });
                 }
             }
         }
@@ -125,19 +125,19 @@ impl<'a> Progress<'a> {
     }
 
     /// The steps of each rank, and their source: each process with hooks is a rank.
-    pub fn steps(&self) -> Option<(Way, Vec<&[Step]>)> {
+    pub fn steps(&self) -> Option<(ProgressSource, Vec<&[ReportedStep]>)> {
         let (way, files) = self.files();
-        let ranks: Vec<&[Step]> = files.flat_map(|file| file.steps.ranks.values().map(Vec::as_slice)).collect();
+        let ranks: Vec<&[ReportedStep]> = files.flat_map(|file| file.steps.ranks.values().map(Vec::as_slice)).collect();
         if !ranks.is_empty() {
             return Some((way, ranks));
         }
-        (!self.matched.is_empty()).then(|| (Way::Output, vec![self.matched.as_slice()]))
+        (!self.matched.is_empty()).then(|| (ProgressSource::Output, vec![self.matched.as_slice()]))
     }
 
     /// The files that count: those of hooks where these have steps.
-    fn files(&self) -> (Way, impl Iterator<Item = &StepsFile>) {
+    fn files(&self) -> (ProgressSource, impl Iterator<Item = &StepsFile>) {
         let is_hooked = self.hooked.values().any(|file| !file.steps.ranks.is_empty());
-        let way = if is_hooked { Way::Hook } else { Way::File };
+        let way = if is_hooked { ProgressSource::Hook } else { ProgressSource::File };
         (way, self.hooked.values().chain((!is_hooked).then_some(&self.own)))
     }
 
@@ -183,13 +183,13 @@ impl<'a> Progress<'a> {
     }
 
     /// The rate of the slowest rank.
-    pub fn measured(&self, span: Span) -> Option<(Way, Measured)> {
+    pub fn measured(&self, span: StepSpan) -> Option<(ProgressSource, MeasuredRate)> {
         let (way, ranks) = self.steps()?;
         Some((way, slowest(ranks, span)?))
     }
 
     /// Counted iterations that every rank has reported.
-    pub fn iterations(&self, span: Span) -> u64 {
+    pub fn iterations(&self, span: StepSpan) -> u64 {
         let ranks = self.steps().map_or(Vec::new(), |(_, ranks)| ranks);
         ranks.iter().map(|steps| span.iterations(steps)).min().unwrap_or(0)
     }

@@ -1,29 +1,32 @@
 //! Ends a search at its first point if the job fails or reports no iterations, with a remedy.
 
 use super::Sensitivity;
-use super::points::{Outcome, Point, last_lines, on};
+use super::points::{MeasuredPoint, PointOutcome, last_lines, node_suffix};
 use perf4sight_base::error::{Error, Result};
 
 /// Rejects a job without a result at the most CPUs, because fewer will hardly help.
-pub(super) fn check_runs(point: &Point, asked: &Sensitivity) -> Result<()> {
+pub(super) fn check_runs(point: &MeasuredPoint, asked: &Sensitivity) -> Result<()> {
     let Some(run) = point.runs.last().filter(|_| point.rate().is_none()) else { return Ok(()) };
-    let with = point.configuration.words();
+    let with = point.configuration.to_text();
     let (how, lines) = match &run.outcome {
-        Outcome::Sound | Outcome::Disturbed { .. } => return Ok(()),
-        Outcome::OutOfMemory => {
-            return Err(Error::device(format!("with {with} the job ran out of memory{}", on(point)))
+        PointOutcome::Sound | PointOutcome::Disturbed { .. } => return Ok(()),
+        PointOutcome::OutOfMemory => {
+            return Err(Error::device(format!("with {with} the job ran out of memory{}", node_suffix(point)))
                 .help("give it more memory (memory), or let it need less, as with a smaller batch; this point is stored, and is measured again only with overwrite"));
         }
-        Outcome::Crashed { how, last_lines: lines } => (format!("with {with} the job failed: {how}"), lines),
-        Outcome::NoRate { how, last_lines: lines, .. } => (format!("with {with} no rate is known: {how}"), lines),
+        PointOutcome::Crashed { how, last_lines: lines } => (format!("with {with} the job failed: {how}"), lines),
+        PointOutcome::NoRate { how, last_lines: lines, .. } => (format!("with {with} no rate is known: {how}"), lines),
     };
     let error = Error::device(format!("{how}{}", last_lines(lines)));
     Err(match run.outcome {
-        Outcome::NoRate { reported: 0, .. } if asked.step_pattern.is_some() => error.help(PATTERN),
-        Outcome::NoRate { reported: 0, .. } => error.help(WAYS),
-        Outcome::NoRate { .. } if !run.doubts.is_empty() => error.help(LINES),
-        Outcome::NoRate { .. } => error.help(LONGER),
-        Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory | Outcome::Crashed { .. } => error,
+        PointOutcome::NoRate { reported: 0, .. } if asked.step_pattern.is_some() => error.help(PATTERN),
+        PointOutcome::NoRate { reported: 0, .. } => error.help(WAYS),
+        PointOutcome::NoRate { .. } if !run.doubts.is_empty() => error.help(LINES),
+        PointOutcome::NoRate { .. } => error.help(LONGER),
+        PointOutcome::Sound
+        | PointOutcome::Disturbed { .. }
+        | PointOutcome::OutOfMemory
+        | PointOutcome::Crashed { .. } => error,
     })
 }
 

@@ -1,9 +1,9 @@
 //! The interface that runs a job once under limits: here, on several nodes, or simulated.
 
-use super::points::{Configuration, Run};
-use crate::Span;
+use super::points::{PointRun, ResourceConfiguration};
+use crate::StepSpan;
 use perf4sight_base::error::Result;
-use perf4sight_limit::Survey;
+use perf4sight_limit::LimitSurvey;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) const LEAST_RUN: Duration = Duration::from_secs(5);
 
 pub(super) trait Runner {
     /// The limits that are possible where it runs.
-    fn survey(&self) -> &Survey;
+    fn survey(&self) -> &LimitSurvey;
 
     fn nodes(&self) -> usize;
 
@@ -25,11 +25,11 @@ pub(super) trait Runner {
     /// # Errors
     /// A command that cannot be started, limits that cannot be enforced, a folder that cannot be written to; a node
     /// that disconnects.
-    fn run(&self, configuration: Configuration, goal: Goal) -> Result<Option<Run>>;
+    fn run(&self, configuration: ResourceConfiguration, goal: RunGoal) -> Result<Option<PointRun>>;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Goal {
+pub(super) struct RunGoal {
     /// Warm-up iterations, which do not count.
     pub warm_up: u64,
     /// The least iterations after that, even if the rate is known before.
@@ -40,14 +40,14 @@ pub(super) struct Goal {
     pub time: Duration,
 }
 
-impl Goal {
-    pub fn span(self) -> Span {
-        Span { warm_up: self.warm_up as usize, most: self.most }
+impl RunGoal {
+    pub fn span(self) -> StepSpan {
+        StepSpan { warm_up: self.warm_up as usize, most: self.most }
     }
 }
 
 /// Decides when a run ends; other nodes may take part in it.
-pub(super) trait Pace {
+pub(super) trait EndDecision {
     /// Whether it ends now; `known` is whether its own rate is known well enough, `after` how long it has been running.
     fn ends(&mut self, known: bool, after: Duration) -> bool;
 
@@ -56,9 +56,9 @@ pub(super) trait Pace {
 }
 
 /// A run on this node alone: its rate and its time limit decide.
-pub(super) struct Alone(pub Duration);
+pub(super) struct SingleNode(pub Duration);
 
-impl Pace for Alone {
+impl EndDecision for SingleNode {
     fn ends(&mut self, known: bool, after: Duration) -> bool {
         known || after >= self.0
     }

@@ -2,10 +2,10 @@
 
 use super::nodes;
 use perf4sight_verb::config::Conflicts::{With, WithAllBut};
-use perf4sight_verb::config::Missing::Unset;
-use perf4sight_verb::config::{Setting, Table, flag, integer, memory, number, path, text, time, word};
+use perf4sight_verb::config::DefaultValue::Unset;
+use perf4sight_verb::config::{Setting, SettingTable, flag, integer, memory, number, path, text, time, word};
 
-pub(super) const TABLE: Table = Table {
+pub(super) const TABLE: SettingTable = SettingTable {
     section: "sensitivity",
     about: "finds how many CPUs, how much memory and which storage a training job needs, from few runs of it",
     groups: &[&[PROFILE], OF_A_JOB, &[DRY_RUN, COMPARE]],
@@ -14,7 +14,7 @@ pub(super) const TABLE: Table = Table {
 const OF_A_JOB: &[Setting] = &[
     text("command").required().or_on_command_line(Unset).command()
         .help("Command of the job, such as python3 train.py --arch resnet18; on the command line after --. It runs without a shell. In a list, words may contain spaces."),
-    path("out").or("sensitivity").value("DIR")
+    path("out").or_default("sensitivity").value("DIR")
         .help("Folder for the points, profile.json and the report. Points that are stored there are not measured again."),
     flag("overwrite").help("Discard the points in the folder and measure them again."),
     text("job_name").value("NAME").help("Name of the job; by default the name of its script."),
@@ -32,16 +32,16 @@ const OF_A_JOB: &[Setting] = &[
         .help("The most iterations of a run, passed to the script as --max-iterations."),
     path("data").value("PATH")
         .help("File or folder that an epoch reads, passed to the script as --data."),
-    word("pass", || vec!["batch", "workers", "max-iterations", "data", "none"]).many().value("NAMES")
+    word("pass", || vec!["batch", "workers", "max-iterations", "data", "none"]).many_values().value("NAMES")
         .help("Which of these options are passed to the script: batch, workers, max-iterations, data, or none. By default those that occur in its text or its arguments."),
     integer("samples", 1, i64::MAX).value("N").help("Number of samples of an epoch; by default the number of files in data."),
     text("step_pattern").value("REGEX")
         .help("Regular expression that matches the job's output once per iteration. A group named step captures the number of the iteration."),
     integer("iterations", 1, 1_000_000_000).value("N")
         .help("Number of iterations of the whole command, for a job that does not report them. Its run time is divided by this number."),
-    integer("warm_up", 0, 1_000_000).or("5").value("N")
+    integer("warm_up", 0, 1_000_000).or_default("5").value("N")
         .help("Iterations at the beginning of each run that are not counted."),
-    time("point_time").or("60s").help("End a run after this time, even if its rate is not yet known to 3 %."),
+    time("point_time").or_default("60s").help("End a run after this time, even if its rate is not yet known to 3 %."),
     time("budget")
         .help("Time for all runs together, such as 20min; each run gets at least 5 s. The report then uses the runs that were made."),
     text("memory_bandwidth").value("RATE").help("Memory bandwidth: bytes per second that the job can read, such as 8GB; by default half of what all threads copy."),
@@ -49,17 +49,17 @@ const OF_A_JOB: &[Setting] = &[
         .help("Storage bandwidth: bytes per second that can be read from the storage of the data, such as 500MB; by default measured."),
     text("docker_img").value("IMAGE").help("Docker image to run the job in; by default it runs without a container."),
     path("container_mnt").value("DIR").requires("docker_img").help("Mount point of the data in the container; by default the same path as here."),
-    integer("nnodes", 1, nodes::MOST as i64).or("1").value("N")
+    integer("nnodes", 1, nodes::MOST as i64).or_default("1").value("N")
         .help("Number of servers that the job runs on. Run the same configuration on each, with its own node_rank."),
-    integer("node_rank", 0, nodes::MOST as i64).or("0").value("N").named("node_rank").alias("node-rank")
+    integer("node_rank", 0, nodes::MOST as i64).or_default("0").value("N").with_flag("node_rank").alias("node-rank")
         .help("Rank of this server, from 0. Node 0 leads and writes the results."),
-    text("master_addr").or("127.0.0.1").value("HOST").named("master_addr").alias("master-addr")
+    text("master_addr").or_default("127.0.0.1").value("HOST").with_flag("master_addr").alias("master-addr")
         .help("Address of node 0."),
-    integer("master_port", 1, 65535).or("29500").value("PORT").named("master_port").alias("master-port")
+    integer("master_port", 1, 65535).or_default("29500").value("PORT").with_flag("master_port").alias("master-port")
         .help("A free port of node 0, where the processes of the job meet."),
-    integer("node_port", 1, 65535).value("PORT").named("node_port").alias("node-port")
+    integer("node_port", 1, 65535).value("PORT").with_flag("node_port").alias("node-port")
         .help("A free port of node 0, where the profilers meet; by default master_port + 1."),
-    time("node_wait").or("10min").named("node_wait").alias("node-wait")
+    time("node_wait").or_default("10min").with_flag("node_wait").alias("node-wait")
         .help("How long to wait for all nodes."),
 ];
 

@@ -1,6 +1,6 @@
 //! `perf4sight sensitivity profile.json`: shows a stored profile.
 
-use super::profile::Profile;
+use super::profile::SensitivityProfile;
 use super::tables;
 use super::warnings::of_points;
 use perf4sight_base::error::Result;
@@ -9,14 +9,14 @@ use std::path::PathBuf;
 
 /// The settings of the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Show {
+pub struct ShowVerb {
     /// The profile.
     pub profile: PathBuf,
 }
 
-impl Verb for Show {
+impl Verb for ShowVerb {
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let mut profile = Profile::read(&self.profile)?;
+        let mut profile = SensitivityProfile::read(&self.profile)?;
         let missing: Vec<String> =
             of_points(&profile).into_iter().filter(|warning| !profile.warnings.contains(warning)).collect();
         profile.warnings.extend(missing);
@@ -25,9 +25,9 @@ impl Verb for Show {
     }
 }
 
-pub(super) fn summary(profile: &Profile) -> Summary {
+pub(super) fn summary(profile: &SensitivityProfile) -> Summary {
     Summary {
-        answer: profile.answer() + &tables::requests(profile),
+        answer: profile.answer_text() + &tables::requests(profile),
         tables: [
             Some(tables::curve(profile)),
             tables::epochs(profile),

@@ -1,17 +1,19 @@
 //! A simulated job, whose runs take no time, to test measurements without waiting.
 
 use super::Sensitivity;
-use super::command::Command;
-use super::monitor::Monitor;
-use super::nodes::together;
-use super::points::{Configuration, Run};
-use super::progress::Progress;
-use super::runner::{Goal, Runner};
-use super::surroundings::{Surroundings, grid};
+use super::command::JobCommand;
+use super::monitor::RunMonitor;
+use super::nodes::combine_runs;
+use super::points::{PointRun, ResourceConfiguration};
+use super::progress::JobProgress;
+use super::runner::{RunGoal, Runner};
+use super::surroundings::{JobSurroundings, grid};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
-use perf4sight_limit::{BackendInfo, Ended, Grip, JobEnd, Limitable, Pressure, Resource, Survey};
-use perf4sight_machine::Setting;
+use perf4sight_limit::{
+    BackendGrip, BackendInfo, EndedJob, HostPressure, JobEnd, LimitSurvey, LimitableResource, Resource,
+};
+use perf4sight_machine::MachineProperties;
 use perf4sight_machine::data::DataSize;
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;
@@ -24,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 static SIMULATED: BackendInfo =
-    BackendInfo { name: "simulation", resources: &Resource::ALL, grip: Grip::Wraps, page_cache_only: false };
+    BackendInfo { name: "simulation", resources: &Resource::ALL, grip: BackendGrip::Wraps, page_cache_only: false };
 
 /// The polling interval of a simulated run.
 const LOOK: Duration = Duration::from_millis(50);
@@ -48,14 +50,14 @@ pub struct SimulatedJob {
     /// The resources that can be limited.
     pub limited: &'static [Resource],
     /// The fate of a run with so many CPUs, by the number of earlier runs with the same CPUs.
-    pub fate: fn(f64, usize) -> Fate,
+    pub fate: fn(f64, usize) -> SimulatedFate,
     /// The job on the other nodes, of which the pace, the memory and the fate count.
     pub other_nodes: Vec<SimulatedJob>,
 }
 
 /// The fate of a simulated run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Fate {
+pub enum SimulatedFate {
     /// It runs until it is ended.
     Sound,
     /// The same, while others use its CPUs for this share of the time.
@@ -78,20 +80,20 @@ impl Default for SimulatedJob {
             data: (0, 0),
             storage: 1e9,
             limited: &Resource::ALL,
-            fate: |_, _| Fate::Sound,
+            fate: |_, _| SimulatedFate::Sound,
             other_nodes: Vec::new(),
         }
     }
 }
 
 impl SimulatedJob {
-    pub(super) fn surroundings(&self, asked: &Sensitivity) -> Surroundings {
+    pub(super) fn surroundings(&self, asked: &Sensitivity) -> JobSurroundings {
         let by = |resource: &Resource| self.limited.contains(resource).then_some(&SIMULATED);
-        let limitable = |resource| Limitable { resource, by: by(&resource), remark: None, refused: Vec::new() };
-        let survey = Survey { cpus: self.cpus, memory: MEMORY, resources: Resource::ALL.map(limitable).to_vec() };
+        let limitable = |resource| LimitableResource { resource, by: by(&resource), remark: None, refused: Vec::new() };
+        let survey = LimitSurvey { cpus: self.cpus, memory: MEMORY, resources: Resource::ALL.map(limitable).to_vec() };
         let most = asked.cpu.unwrap_or(self.cpus);
         let (bytes, files) = self.data;
-        Surroundings {
+        JobSurroundings {
             most,
             grid: grid(asked, most, &survey),
             survey,
@@ -101,9 +103,9 @@ impl SimulatedJob {
             storage_between: None,
             memory: (bytes > 0).then_some(1e12),
             gpus: asked.num_gpus.unwrap_or(0),
-            command: Command::of(asked),
+            command: JobCommand::from_settings(asked),
             fits: true,
-            hosts: vec![Setting::new(); self.nodes().count()],
+            hosts: vec![MachineProperties::new(); self.nodes().count()],
             doubts: Vec::new(),
         }
     }
@@ -111,7 +113,7 @@ impl SimulatedJob {
     pub(super) fn runner<'a>(
         &'a self,
         asked: &'a Sensitivity,
-        around: &'a Surroundings,
+        around: &'a JobSurroundings,
         cancel: Arc<AtomicBool>,
     ) -> impl Runner {
         let (elapsed, runs) = (Cell::default(), RefCell::default());
@@ -123,7 +125,7 @@ impl SimulatedJob {
     }
 
     /// Seconds of an iteration, which reads one file of the data, if it is not in memory.
-    fn seconds(&self, configuration: Configuration) -> f64 {
+    fn seconds(&self, configuration: ResourceConfiguration) -> f64 {
         let (bytes, files) = self.data;
         let cached = configuration.memory.map(|memory| {
             let room = memory.0.saturating_sub(self.own_memory.0) as f64;
@@ -140,14 +142,14 @@ impl SimulatedJob {
 struct SimulatedRunner<'a> {
     job: &'a SimulatedJob,
     asked: &'a Sensitivity,
-    survey: &'a Survey,
+    survey: &'a LimitSurvey,
     cancel: Arc<AtomicBool>,
     elapsed: Cell<Duration>,
     runs: RefCell<Vec<f64>>,
 }
 
 impl Runner for SimulatedRunner<'_> {
-    fn survey(&self) -> &Survey {
+    fn survey(&self) -> &LimitSurvey {
         self.survey
     }
 
@@ -159,56 +161,66 @@ impl Runner for SimulatedRunner<'_> {
         self.elapsed.get()
     }
 
-    fn run(&self, configuration: Configuration, goal: Goal) -> Result<Option<Run>> {
+    fn run(&self, configuration: ResourceConfiguration, goal: RunGoal) -> Result<Option<PointRun>> {
         let before = self.runs.borrow().iter().filter(|cpus| **cpus == configuration.cpus).count();
         self.runs.borrow_mut().push(configuration.cpus);
-        let fates: Vec<Fate> = self.job.nodes().map(|job| (job.fate)(configuration.cpus, before)).collect();
-        if fates.contains(&Fate::Interrupted) {
+        let fates: Vec<SimulatedFate> = self.job.nodes().map(|job| (job.fate)(configuration.cpus, before)).collect();
+        if fates.contains(&SimulatedFate::Interrupted) {
             self.cancel.store(true, Ordering::Relaxed);
             return Ok(None);
         }
         let nodes = self.job.nodes().zip(fates);
-        let mut runs: Vec<Run> = nodes.map(|(job, fate)| self.run_on(job, fate, configuration, goal)).collect();
+        let mut runs: Vec<PointRun> = nodes.map(|(job, fate)| self.run_on(job, fate, configuration, goal)).collect();
         let longest = runs.iter().map(|run| run.seconds).fold(0.0, f64::max);
         self.elapsed.set(self.elapsed.get() + Duration::from_secs_f64(longest));
         let names: Vec<String> = (0..runs.len()).map(|rank| format!("node {rank}")).collect();
-        Ok(if runs.len() == 1 { runs.pop() } else { together(runs, &names) })
+        Ok(if runs.len() == 1 { runs.pop() } else { combine_runs(runs, &names) })
     }
 }
 
 impl SimulatedRunner<'_> {
-    fn run_on(&self, job: &SimulatedJob, fate: Fate, configuration: Configuration, goal: Goal) -> Run {
-        let mut monitor = Monitor::new(self.asked, goal, Progress::new(Path::new("/nonexistent"), None));
+    fn run_on(
+        &self,
+        job: &SimulatedJob,
+        fate: SimulatedFate,
+        configuration: ResourceConfiguration,
+        goal: RunGoal,
+    ) -> PointRun {
+        let mut monitor = RunMonitor::new(self.asked, goal, JobProgress::new(Path::new("/nonexistent"), None));
         let mut ended = job.started(configuration, fate);
-        let is_short = ended.ran_out_of_memory || matches!(fate, Fate::Exits(..));
+        let is_short = ended.ran_out_of_memory || matches!(fate, SimulatedFate::Exits(..));
         let last = if is_short { Duration::from_secs(1) } else { goal.time };
         let (seconds, mut steps) = (job.seconds(configuration), 0);
         while ended.wall < last && !monitor.is_enough(ended.wall) {
             ended.wall += LOOK;
             let done = (ended.wall.as_secs_f64() / seconds) as u64;
-            if !is_short && fate != Fate::Silent {
+            if !is_short && fate != SimulatedFate::Silent {
                 monitor.progress.write(&lines(steps + 1..=done, seconds, job.wait));
             }
             steps = done;
         }
-        ended.cpu_seconds = Some(ended.wall.as_secs_f64() * used(configuration.cpus, fate));
+        ended.cpu_seconds = Some(ended.wall.as_secs_f64() * used_cpus(configuration.cpus, fate));
         monitor.outcome(&ended)
     }
 }
 
 impl SimulatedJob {
-    fn started(&self, configuration: Configuration, fate: Fate) -> Ended {
+    fn started(&self, configuration: ResourceConfiguration, fate: SimulatedFate) -> EndedJob {
         let own = self.own_memory;
         let ran_out_of_memory = configuration.memory.is_some_and(|memory| memory < own);
         let (end, last_lines) = match fate {
-            Fate::Exits(code, line) => (JobEnd::Exited(ExitStatus::from_raw(code << 8)), vec![line.to_owned()]),
-            Fate::Sound | Fate::Disturbed(_) | Fate::Silent | Fate::Interrupted => (JobEnd::TimeUp, Vec::new()),
+            SimulatedFate::Exits(code, line) => {
+                (JobEnd::Exited(ExitStatus::from_raw(code << 8)), vec![line.to_owned()])
+            }
+            SimulatedFate::Sound | SimulatedFate::Disturbed(_) | SimulatedFate::Silent | SimulatedFate::Interrupted => {
+                (JobEnd::TimeUp, Vec::new())
+            }
         };
         let others = match fate {
-            Fate::Disturbed(share) => share,
-            Fate::Sound | Fate::Exits(..) | Fate::Silent | Fate::Interrupted => 0.0,
+            SimulatedFate::Disturbed(share) => share,
+            SimulatedFate::Sound | SimulatedFate::Exits(..) | SimulatedFate::Silent | SimulatedFate::Interrupted => 0.0,
         };
-        Ended {
+        EndedJob {
             end,
             wall: Duration::ZERO,
             cpus: configuration.cpus,
@@ -218,16 +230,16 @@ impl SimulatedJob {
             cpu_seconds: None,
             throttled_seconds: None,
             bytes_read: None,
-            pressure: Pressure { cpu: Some(others), others: Some(others), ..Pressure::default() },
+            pressure: HostPressure { cpu: Some(others), others: Some(others), ..HostPressure::default() },
             last_lines,
         }
     }
 }
 
-fn used(cpus: f64, fate: Fate) -> f64 {
+fn used_cpus(cpus: f64, fate: SimulatedFate) -> f64 {
     match fate {
-        Fate::Disturbed(share) => cpus * (1.0 - share),
-        Fate::Sound | Fate::Exits(..) | Fate::Silent | Fate::Interrupted => cpus,
+        SimulatedFate::Disturbed(share) => cpus * (1.0 - share),
+        SimulatedFate::Sound | SimulatedFate::Exits(..) | SimulatedFate::Silent | SimulatedFate::Interrupted => cpus,
     }
 }
 

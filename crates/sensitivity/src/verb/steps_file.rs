@@ -1,7 +1,7 @@
 //! A file of a job's steps, read in pieces while it grows. The content is untrusted: only regular files are read, and
 //! only as much as a rate can use.
 
-use crate::Steps;
+use crate::ReportedSteps;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,7 +16,7 @@ const LONGEST: usize = 4 << 10;
 
 pub(super) struct StepsFile {
     pub path: PathBuf,
-    pub steps: Steps,
+    pub steps: ReportedSteps,
     /// Why the file is not read, or not completely.
     pub refused: Option<&'static str>,
     file: Option<File>,
@@ -28,7 +28,7 @@ pub(super) struct StepsFile {
 impl StepsFile {
     /// A file that was not read yet; it may not exist.
     pub fn new(path: PathBuf) -> Self {
-        StepsFile { path, steps: Steps::default(), refused: None, file: None, read: 0, begun: Vec::new() }
+        StepsFile { path, steps: ReportedSteps::default(), refused: None, file: None, read: 0, begun: Vec::new() }
     }
 
     /// Reads a piece, and returns whether there is no more for now.

@@ -1,6 +1,6 @@
 //! Stores measured points as soon as each is finished, so that none is measured twice.
 
-use super::points::{Configuration, Point, one_or_several};
+use super::points::{MeasuredPoint, ResourceConfiguration, one_or_several};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, input_file};
 use serde::{Deserialize, Serialize};
@@ -11,37 +11,37 @@ const FORMAT: u32 = 1;
 
 /// All points of a job, in a file.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct PointStore {
     file: PathBuf,
     job: String,
     /// In the order of measurement.
-    pub points: Vec<Point>,
+    pub points: Vec<MeasuredPoint>,
     /// Points whose runs were all disturbed so far, and which are to be run again.
-    unfinished: Vec<Point>,
+    unfinished: Vec<MeasuredPoint>,
     /// Points in the file that were always disturbed: each is run once more.
-    due: Vec<Configuration>,
+    due: Vec<ResourceConfiguration>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Contents {
+struct StoreContents {
     format: u32,
     /// The identity of the job: points of other jobs have another one.
     job: String,
-    points: Vec<Point>,
+    points: Vec<MeasuredPoint>,
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_several")]
-    unfinished: Vec<Point>,
+    unfinished: Vec<MeasuredPoint>,
 }
 
-impl Store {
+impl PointStore {
     /// Opens the points of a job in a folder; empty where there are none, or where they are to be discarded.
     ///
     /// # Errors
     /// A file that cannot be read, points of another job.
     pub fn open(folder: &Path, job: &str, overwrite: bool) -> Result<Self> {
         let file = folder.join(FILE);
-        let store = |points: Vec<Point>, unfinished| {
+        let store = |points: Vec<MeasuredPoint>, unfinished| {
             let due = points.iter().filter(|point| point.is_doubtful()).map(|point| point.configuration).collect();
-            Store { file: file.clone(), job: job.to_owned(), points, unfinished, due }
+            PointStore { file: file.clone(), job: job.to_owned(), points, unfinished, due }
         };
         if overwrite || !file.exists() {
             return Ok(store(Vec::new(), Vec::new()));
@@ -57,7 +57,7 @@ impl Store {
     }
 
     /// Stores a point, replacing earlier data of it.
-    pub fn add(&mut self, point: Point) -> Result<()> {
+    pub fn add(&mut self, point: MeasuredPoint) -> Result<()> {
         self.due.retain(|configuration| *configuration != point.configuration);
         self.unfinished.retain(|begun| begun.configuration != point.configuration);
         match self.points.iter_mut().find(|known| known.configuration == point.configuration) {
@@ -68,7 +68,7 @@ impl Store {
     }
 
     /// Stores the runs of a point that is to be run again.
-    pub fn begin(&mut self, point: &Point) -> Result<()> {
+    pub fn begin(&mut self, point: &MeasuredPoint) -> Result<()> {
         self.unfinished.retain(|begun| begun.configuration != point.configuration);
         self.unfinished.push(point.clone());
         self.save()
@@ -89,29 +89,29 @@ impl Store {
         !self.unfinished.is_empty()
     }
 
-    pub fn begun(&self, configuration: Configuration) -> Point {
+    pub fn unfinished_point(&self, configuration: ResourceConfiguration) -> MeasuredPoint {
         let kept = self.unfinished.iter().find(|point| point.configuration == configuration);
-        kept.or(self.at(configuration)).cloned().unwrap_or(Point { configuration, runs: Vec::new() })
+        kept.or(self.find(configuration)).cloned().unwrap_or(MeasuredPoint { configuration, runs: Vec::new() })
     }
 
     /// All configurations with data: of points, and of unfinished ones.
-    pub fn configurations(&self) -> impl Iterator<Item = Configuration> {
+    pub fn configurations(&self) -> impl Iterator<Item = ResourceConfiguration> {
         self.points.iter().chain(&self.unfinished).map(|point| point.configuration)
     }
 
     /// Whether a point in the file was always disturbed, and was not run again since.
-    pub fn is_due(&self, configuration: Configuration) -> bool {
+    pub fn is_due(&self, configuration: ResourceConfiguration) -> bool {
         self.due.contains(&configuration)
     }
 
     fn save(&self) -> Result<()> {
         let (job, points) = (self.job.clone(), self.points.clone());
-        let contents = Contents { format: FORMAT, job, points, unfinished: self.unfinished.clone() };
+        let contents = StoreContents { format: FORMAT, job, points, unfinished: self.unfinished.clone() };
         let text = serde_json::to_string_pretty(&contents).expect("numbers and text are JSON");
         atomic_write::save(&self.file, text + "\n")
     }
 
-    pub fn at(&self, configuration: Configuration) -> Option<&Point> {
+    pub fn find(&self, configuration: ResourceConfiguration) -> Option<&MeasuredPoint> {
         self.points.iter().find(|point| point.configuration == configuration)
     }
 }
@@ -126,7 +126,7 @@ pub(super) fn has_points(folder: &Path) -> Result<bool> {
     Ok(known.is_some_and(|known| !known.points.is_empty() || !known.unfinished.is_empty()))
 }
 
-fn contents(file: &Path) -> Result<Contents> {
+fn contents(file: &Path) -> Result<StoreContents> {
     let text = input_file::text(file, "read the points that were measured")?;
     serde_json::from_str(&text)
         .map_err(|cause| Error::input(format!("these are no points of this version: {cause}")).file(file))

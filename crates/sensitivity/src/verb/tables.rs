@@ -1,22 +1,22 @@
 //! The tables of a profile for the console and CSV files.
 
 use super::points::cpus_words;
-use super::points::{Point, remark};
-use super::profile::{Epoch, Profile, Throttled};
-use crate::Estimate;
+use super::points::{MeasuredPoint, remark};
+use super::profile::{PredictedEpoch, SensitivityProfile, ThrottledEpoch};
+use crate::EpochEstimate;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Cell, Column, Rows, Table, significant};
+use perf4sight_report::{Cell, Table, TableBuilder, TableColumn, significant};
 
 /// The points of the curve, by CPUs.
-pub(super) fn curve(profile: &Profile) -> Table {
-    let best = profile.curve().map(|curve| curve.best().rate.per_second);
-    let mut points: Vec<&Point> = profile.curve_points().collect();
+pub(super) fn curve(profile: &SensitivityProfile) -> Table {
+    let best = profile.curve().map(|curve| curve.highest().rate.per_second);
+    let mut points: Vec<&MeasuredPoint> = profile.curve_points().collect();
     points.sort_by(|a, b| a.configuration.cpus.total_cmp(&b.configuration.cpus));
-    let measured = |point: &Point| point.counts().map(|(_, measured)| measured);
-    let rate = |point: &Point| Some(measured(point)?.rate.per_second);
-    let of_best = |point: &Point| Some(Percent(100.0 * rate(point)? / best?));
-    let waiting = |point: &Point| Some(Percent(100.0 * measured(point)?.waiting?));
-    Rows::new(format!("Rate of {} over CPUs", profile.job.name), points)
+    let measured = |point: &MeasuredPoint| point.counts().map(|(_, measured)| measured);
+    let rate = |point: &MeasuredPoint| Some(measured(point)?.rate.per_second);
+    let of_best = |point: &MeasuredPoint| Some(Percent(100.0 * rate(point)? / best?));
+    let waiting = |point: &MeasuredPoint| Some(Percent(100.0 * measured(point)?.waiting?));
+    TableBuilder::new(format!("Rate of {} over CPUs", profile.job.name), points)
         .number("cpus", "CPUs", |point| point.configuration.cpus)
         .number("iterations_per_second", "iterations/s", |point| rate(point))
         .number("low", "95 % from", |point| Some(point.interval()?[0]))
@@ -29,9 +29,10 @@ pub(super) fn curve(profile: &Profile) -> Table {
 }
 
 /// Epochs over CPUs and memory, one row each.
-pub(super) fn matrix(profile: &Profile) -> Table {
-    let needed = |epoch: &Epoch, of: fn(&Estimate) -> Option<f64>| Some(of(epoch.storage_needed.as_ref()?)? / 1e6);
-    Rows::new("Epochs over CPUs and memory", &profile.matrix)
+pub(super) fn matrix(profile: &SensitivityProfile) -> Table {
+    let needed =
+        |epoch: &PredictedEpoch, of: fn(&EpochEstimate) -> Option<f64>| Some(of(epoch.storage_needed.as_ref()?)? / 1e6);
+    TableBuilder::new("Epochs over CPUs and memory", &profile.matrix)
         .number("cpus", "CPUs", |epoch| epoch.cpus)
         .number("memory_percent", "data in memory", |epoch| Percent(epoch.memory_percent.into()))
         .number("memory_bytes", "memory", |epoch| profile.memory(epoch.memory_percent))
@@ -45,13 +46,13 @@ pub(super) fn matrix(profile: &Profile) -> Table {
         .table()
 }
 
-fn bound(profile: &Profile, epoch: &Epoch) -> &'static str {
+fn bound(profile: &SensitivityProfile, epoch: &PredictedEpoch) -> &'static str {
     epoch.bound.map_or("unknown", |bound| profile.bound_words(bound))
 }
 
 /// Epochs over bandwidths of storage and memory, one row each.
-pub(super) fn storage_matrix(profile: &Profile) -> Table {
-    Rows::new("Epochs over storage and memory", &profile.storage_matrix)
+pub(super) fn storage_matrix(profile: &SensitivityProfile) -> Table {
+    TableBuilder::new("Epochs over storage and memory", &profile.storage_matrix)
         .number("cpus", "CPUs", |of| of.epoch.cpus)
         .number("storage_mb_s", "storage MB/s", |of| of.storage_bandwidth / 1e6)
         .number("memory_percent", "data in memory", |of| Percent(of.epoch.memory_percent.into()))
@@ -63,12 +64,13 @@ pub(super) fn storage_matrix(profile: &Profile) -> Table {
 }
 
 /// The measured epochs with storage held to a bandwidth; none where there were none.
-pub(super) fn throttled(profile: &Profile) -> Option<Table> {
+pub(super) fn throttled(profile: &SensitivityProfile) -> Option<Table> {
     let measures = profile.throttled.first().filter(|_| profile.model.is_some_and(|model| model.overlap.is_some()));
-    let purpose = |held: &Throttled| if measures == Some(held) { "measures the overlap" } else { "verifies the model" };
+    let purpose =
+        |held: &ThrottledEpoch| if measures == Some(held) { "measures the overlap" } else { "verifies the model" };
     let title = "Epochs from storage that was held to a bandwidth";
     (!profile.throttled.is_empty()).then(|| {
-        Rows::new(title, &profile.throttled)
+        TableBuilder::new(title, &profile.throttled)
             .number("cpus", "CPUs", |held| held.cpus)
             .number("storage_mb_s", "storage MB/s", |held| held.storage_bandwidth / 1e6)
             .number("measured_ms", "epoch", |held| milliseconds(held.seconds))
@@ -80,28 +82,32 @@ pub(super) fn throttled(profile: &Profile) -> Option<Table> {
 }
 
 /// Epochs over CPUs and memory, for the console.
-pub(super) fn epochs(profile: &Profile) -> Option<Table> {
+pub(super) fn epochs(profile: &SensitivityProfile) -> Option<Table> {
     let epochs = profile.matrix.iter().map(|epoch| (epoch.cpus, epoch));
-    wide("Epoch, by the share of the data that has room in memory", Column::number("cpus", "CPUs"), epochs.collect())
+    memory_table(
+        "Epoch, by the share of the data that has room in memory",
+        TableColumn::number("cpus", "CPUs"),
+        epochs.collect(),
+    )
 }
 
 /// Epochs over storage and memory, for the console.
-pub(super) fn epochs_over_storage(profile: &Profile) -> Option<Table> {
-    let epochs: Vec<(f64, &Epoch)> =
+pub(super) fn epochs_over_storage(profile: &SensitivityProfile) -> Option<Table> {
+    let epochs: Vec<(f64, &PredictedEpoch)> =
         profile.storage_matrix.iter().map(|of| (of.storage_bandwidth / 1e6, &of.epoch)).collect();
     let title = format!(
         "Epoch with {} by what storage gives, and the share of the data in memory",
         cpus_words(epochs.first()?.1.cpus)
     );
-    wide(&title, Column::number("storage_mb_s", "storage MB/s"), epochs)
+    memory_table(&title, TableColumn::number("storage_mb_s", "storage MB/s"), epochs)
 }
 
 /// A table with one row for each first value, and a column for some memory sizes.
-fn wide(title: &str, of: Column, epochs: Vec<(f64, &Epoch)>) -> Option<Table> {
+fn memory_table(title: &str, of: TableColumn, epochs: Vec<(f64, &PredictedEpoch)>) -> Option<Table> {
     const SHOWN: [u32; 5] = [0, 20, 50, 80, 100];
     let rough = epochs.iter().any(|(_, epoch)| SHOWN.contains(&epoch.memory_percent) && is_rough(&epoch.seconds));
     let title = if rough { format!("{title}; ~ may be off by more than a tenth") } else { title.to_owned() };
-    let heads = SHOWN.map(|percent| Column::number(format!("memory_{percent}_percent"), format!("{percent} %")));
+    let heads = SHOWN.map(|percent| TableColumn::number(format!("memory_{percent}_percent"), format!("{percent} %")));
     let mut table = Table::new(title, [of].into_iter().chain(heads));
     for row in epochs.chunk_by(|(a, _), (b, _)| a == b) {
         // An edited profile may lack some.
@@ -113,12 +119,12 @@ fn wide(title: &str, of: Column, epochs: Vec<(f64, &Epoch)>) -> Option<Table> {
 }
 
 /// Whether a likely time may be off by more than a tenth, as that of a disturbed job.
-fn is_rough(seconds: &Estimate) -> bool {
+fn is_rough(seconds: &EpochEstimate) -> bool {
     seconds.likely.is_some_and(|likely| (likely - seconds.least).max(seconds.most - likely) > 0.1 * likely)
 }
 
 /// The likely time, marked where it is rough, or else its bounds.
-fn estimate(seconds: &Estimate) -> String {
+fn estimate(seconds: &EpochEstimate) -> String {
     match seconds.likely {
         Some(likely) if is_rough(seconds) => format!("~{}", milliseconds(likely)),
         Some(likely) => milliseconds(likely).to_string(),
@@ -131,7 +137,7 @@ fn milliseconds(seconds: f64) -> Milliseconds {
 }
 
 /// "120 MB/s", with a remark where the storage here is slower.
-fn given(profile: &Profile, storage: f64) -> String {
+fn storage_heading(profile: &SensitivityProfile, storage: f64) -> String {
     let megabytes = |bytes: f64| format!("{} MB/s", significant(bytes / 1e6));
     let here = profile.model.map(|model| model.data.storage_bandwidth).filter(|here| *here < storage);
     let less = here.map(|here| format!(" (no such storage was measured: this gives {})", megabytes(here)));
@@ -139,7 +145,7 @@ fn given(profile: &Profile, storage: f64) -> String {
 }
 
 /// The request, ready to copy.
-pub(super) fn requests(profile: &Profile) -> String {
+pub(super) fn requests(profile: &SensitivityProfile) -> String {
     let Some(requested) = &profile.request else { return String::new() };
     let doubt = if profile.knee().is_some_and(|knee| !knee.verified) { " (not verified)" } else { "" };
     let cpus = format!("{}{doubt}", cpus_words(requested.request.cpus));
@@ -151,7 +157,7 @@ pub(super) fn requests(profile: &Profile) -> String {
     let storage = requested
         .storage
         .filter(|storage| *storage > 0.0)
-        .map_or(String::new(), |storage| format!(", on storage that gives {}", given(profile, storage)));
+        .map_or(String::new(), |storage| format!(", on storage that gives {}", storage_heading(profile, storage)));
     format!(
         "\nrequest {cpus}{memory}{each}{storage}:\n\n{}\n\n{}\n\n{}",
         requested.kubernetes, requested.slurm, requested.docker

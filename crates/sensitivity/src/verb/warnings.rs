@@ -1,13 +1,13 @@
 //! Warnings for the reader of a profile.
 
-use super::campaign::{Campaign, Stop};
-use super::points::{Outcome, Point, cpus_words, last_lines, remark};
-use super::profile::Profile;
-use super::progress::Way;
-use super::surroundings::Surroundings;
+use super::points::{MeasuredPoint, PointOutcome, cpus_words, last_lines, remark};
+use super::profile::SensitivityProfile;
+use super::progress::ProgressSource;
+use super::sensitivity_run::{SensitivityRun, StopReason};
+use super::surroundings::JobSurroundings;
 use super::throttled::SLACK;
 use super::{Sensitivity, throttled};
-use crate::{Model, Oddity};
+use crate::{CurveOddity, EpochModel};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_limit::Resource;
 use perf4sight_report::significant;
@@ -19,7 +19,12 @@ const WIDE: f64 = 2.0;
 /// From this share of the time that a job may have waited for others, there is a warning.
 const SHARED: f64 = 0.1;
 
-pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: &Profile, stop: Stop) -> Vec<String> {
+pub(super) fn warnings(
+    around: &JobSurroundings,
+    campaign: &SensitivityRun<'_>,
+    profile: &SensitivityProfile,
+    stop: StopReason,
+) -> Vec<String> {
     let mut warnings = around.doubts.clone();
     warnings.extend(around.command.kept.iter().map(|option| {
         format!("{option} was not passed to the script, which does not name it (--pass passes it anyway)")
@@ -30,55 +35,61 @@ pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: 
     warnings.extend(profile.model().filter(|model| campaign.ends_before_epochs(model)).map(|_| {
         "runs end before three epochs are over (--max-iterations), so epochs with little memory are bounded by two kinds of cache".to_owned()
     }));
-    warnings.extend(throttled::assumed(profile, campaign));
+    warnings.extend(throttled::assumption_warning(profile, campaign));
     warnings.extend(missed(profile, campaign));
     warnings.extend(unmodelled(around, campaign.asked));
     warnings
 }
 
-pub(super) fn of_points(profile: &Profile) -> Vec<String> {
+pub(super) fn of_points(profile: &SensitivityProfile) -> Vec<String> {
     let mut warnings: Vec<String> = profile.oddities.iter().map(|oddity| odd(*oddity)).collect();
     warnings.extend(profile.points.iter().filter_map(doubtful));
     warnings.extend(profile.points.iter().filter_map(exceeding));
     warnings.extend(profile.points.iter().filter_map(incredible));
     warnings.extend(profile.curve_points().filter_map(changing));
     warnings.extend(shared(profile.curve_points()));
-    warnings.extend(ways(profile));
+    warnings.extend(progress_source_warning(profile));
     warnings.extend(throttled::missed(profile));
     warnings
 }
 
-fn stopped(stop: Stop) -> Option<String> {
+fn stopped(stop: StopReason) -> Option<String> {
     match stop {
-        Stop::Done => None,
-        Stop::Budget => Some("the time was up before everything was measured: unverified values are marked".to_owned()),
-        Stop::Cancelled => Some("interrupted before everything was measured: unverified values are marked".to_owned()),
+        StopReason::Done => None,
+        StopReason::Budget => {
+            Some("the time was up before everything was measured: unverified values are marked".to_owned())
+        }
+        StopReason::Cancelled => {
+            Some("interrupted before everything was measured: unverified values are marked".to_owned())
+        }
     }
 }
 
-fn odd(oddity: Oddity) -> String {
+fn odd(oddity: CurveOddity) -> String {
     match oddity {
-        Oddity::NotConcave(cpus) => format!(
+        CurveOddity::NotConcave(cpus) => format!(
             "the rate is not concave over CPUs: with {} it is lower than between its neighbours; numbers of CPUs that were not measured may surprise",
             cpus_words(cpus)
         ),
-        Oddity::Falls(cpus) => format!("the rate falls: with {} it is lower than with fewer", cpus_words(cpus)),
+        CurveOddity::Falls(cpus) => format!("the rate falls: with {} it is lower than with fewer", cpus_words(cpus)),
     }
 }
 
 /// A warning about a point that failed, or that others disturbed every time.
-fn doubtful(point: &Point) -> Option<String> {
-    let words = point.configuration.words();
+fn doubtful(point: &MeasuredPoint) -> Option<String> {
+    let words = point.configuration.to_text();
     let Some((run, _)) = point.counts() else {
         let last = match point.runs.last().map(|run| &run.outcome) {
-            Some(Outcome::Crashed { last_lines: lines, .. } | Outcome::NoRate { last_lines: lines, .. }) => {
+            Some(PointOutcome::Crashed { last_lines: lines, .. } | PointOutcome::NoRate { last_lines: lines, .. }) => {
                 last_lines(lines)
             }
-            Some(Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory) | None => String::new(),
+            Some(PointOutcome::Sound | PointOutcome::Disturbed { .. } | PointOutcome::OutOfMemory) | None => {
+                String::new()
+            }
         };
         return Some(format!("with {words}: {}{last}", remark(point)));
     };
-    let Outcome::Disturbed { how } = &run.outcome else { return None };
+    let PointOutcome::Disturbed { how } = &run.outcome else { return None };
     let tries = match point.runs.len() {
         1 => "in the only try".to_owned(),
         tries => format!("in all {tries} tries"),
@@ -101,8 +112,9 @@ fn true_rate([low, high]: [f64; 2]) -> String {
 
 /// A warning about points during which others used the CPUs of the job, even if it had its full quota: with busy
 /// neighbours a job lost a third of its rate although it had every millisecond of its quota.
-fn shared<'a>(points: impl Iterator<Item = &'a Point>) -> Option<String> {
-    let waited = |point: &Point| point.counts().and_then(|(run, _)| run.waited).filter(|waited| *waited >= SHARED);
+fn shared<'a>(points: impl Iterator<Item = &'a MeasuredPoint>) -> Option<String> {
+    let waited =
+        |point: &MeasuredPoint| point.counts().and_then(|(run, _)| run.waited).filter(|waited| *waited >= SHARED);
     let mut cpus: Vec<f64> =
         points.filter(|point| waited(point).is_some()).map(|point| point.configuration.cpus).collect();
     cpus.sort_by(f64::total_cmp);
@@ -116,43 +128,46 @@ fn shared<'a>(points: impl Iterator<Item = &'a Point>) -> Option<String> {
 }
 
 /// A warning about reports of a job that cannot be true.
-fn incredible(point: &Point) -> Option<String> {
+fn incredible(point: &MeasuredPoint) -> Option<String> {
     let (run, _) = point.counts()?;
-    (!run.doubts.is_empty()).then(|| format!("with {}: {}", point.configuration.words(), run.doubts.join("; ")))
+    (!run.doubts.is_empty()).then(|| format!("with {}: {}", point.configuration.to_text(), run.doubts.join("; ")))
 }
 
 /// A warning about a job that became faster or slower during the measurement: its steady rate is unknown.
-fn changing(point: &Point) -> Option<String> {
+fn changing(point: &MeasuredPoint) -> Option<String> {
     let [before, after] = point.counts()?.1.changed?.map(significant);
     Some(format!(
         "with {}: the rate changed while it was measured, from {before} to {after} iterations/s: which of them lasts is not known; count later (--warm-up), or for longer (--point-time)",
-        point.configuration.words()
+        point.configuration.to_text()
     ))
 }
 
 /// A warning about a job that exceeded its CPUs, for instance by escaping the limit: its rate is that of more CPUs.
-fn exceeding(point: &Point) -> Option<String> {
+fn exceeding(point: &MeasuredPoint) -> Option<String> {
     let (run, _) = point.counts()?;
     let used = run.cpu_seconds? / run.seconds;
     (used > EXCEEDING * point.configuration.cpus).then(|| {
         format!(
             "with {}: the job used {} CPUs, more than its limit, and its rate is one of more CPUs",
-            point.configuration.words(),
+            point.configuration.to_text(),
             significant(used)
         )
     })
 }
 
 /// A warning about rates that include more than iterations.
-fn ways(profile: &Profile) -> Option<String> {
-    let divided = profile.curve_points().filter_map(Point::counts).any(|(run, _)| run.way == Some(Way::Division));
+fn progress_source_warning(profile: &SensitivityProfile) -> Option<String> {
+    let divided = profile
+        .curve_points()
+        .filter_map(MeasuredPoint::counts)
+        .any(|(run, _)| run.way == Some(ProgressSource::Division));
     divided.then(|| {
         "rates are whole runs divided by their iterations: starting up counts, and their error is unknown".to_owned()
     })
 }
 
 /// Warnings about resources that could not be limited.
-fn unlimited(around: &Surroundings, profile: &Profile) -> Vec<String> {
+fn unlimited(around: &JobSurroundings, profile: &SensitivityProfile) -> Vec<String> {
     let by = |resource: Resource| around.survey.by(resource).is_some();
     let memory = "memory cannot be limited here, so epochs with little of it are bounded by two kinds of cache";
     let reasons = [
@@ -163,10 +178,10 @@ fn unlimited(around: &Surroundings, profile: &Profile) -> Vec<String> {
 }
 
 /// A warning about a measured epoch outside the bounds of both caches: the model is incomplete.
-fn missed(profile: &Profile, campaign: &Campaign<'_>) -> Option<String> {
-    let model = Model { cache: None, ..profile.model()? };
+fn missed(profile: &SensitivityProfile, campaign: &SensitivityRun<'_>) -> Option<String> {
+    let model = EpochModel { cache: None, ..profile.model()? };
     let (configuration, cached) = campaign.most_informative_cache_size(&model, profile.own_memory?)?;
-    let seconds = campaign.store.at(configuration)?.epoch(model.iterations)?;
+    let seconds = campaign.store.find(configuration)?.epoch(model.iterations)?;
     let epoch = model.epoch(configuration.cpus, cached);
     let inside = (epoch.least * (1.0 - SLACK)..=epoch.most * (1.0 + SLACK)).contains(&seconds);
     let words = |seconds: f64| Milliseconds(1000.0 * seconds);
@@ -182,7 +197,7 @@ fn missed(profile: &Profile, campaign: &Campaign<'_>) -> Option<String> {
 }
 
 /// Warnings about missing epochs or their assumptions.
-fn unmodelled(around: &Surroundings, asked: &Sensitivity) -> Vec<String> {
+fn unmodelled(around: &JobSurroundings, asked: &Sensitivity) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(size) = around.size else { return warnings };
     if asked.batch.is_none() {
@@ -213,15 +228,15 @@ fn unmodelled(around: &Surroundings, asked: &Sensitivity) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::verb::points::tests::run;
-    use crate::verb::points::{Configuration, Run};
+    use crate::verb::points::{PointRun, ResourceConfiguration};
 
     /// With a quarter of a CPU it had all of its quota, and others the rest of the time; with one CPU it was
     /// undisturbed.
     #[test]
     fn what_others_did_meanwhile_is_told_of_sound_points_too() {
-        let at = |cpus: f64, waited: f64| Point {
-            configuration: Configuration { cpus, memory: None, storage: None },
-            runs: vec![Run { waited: Some(waited), ..run(3.1, 20.0) }],
+        let at = |cpus: f64, waited: f64| MeasuredPoint {
+            configuration: ResourceConfiguration { cpus, memory: None, storage: None },
+            runs: vec![PointRun { waited: Some(waited), ..run(3.1, 20.0) }],
         };
         let warnings = shared([at(1.0, 0.02), at(0.25, 0.74)].iter()).unwrap();
         assert!(warnings.starts_with("with 0.25 CPUs: other programs used the same CPUs"), "{warnings}");

@@ -1,11 +1,11 @@
 //! Writes the files of a profile.
 
-use super::profile::Profile;
-use super::published::Host;
+use super::profile::SensitivityProfile;
+use super::published::PublishedHost;
 use super::{divided, page, published, store, tables};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::{atomic_write, overwrite};
-use perf4sight_machine::description::Description;
+use perf4sight_machine::description::MachineDescription;
 use perf4sight_machine::threads;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,10 +53,10 @@ pub(super) fn check_files(out: &Path, has_points: bool, overwrite: bool) -> Resu
 }
 
 /// Writes all files, and returns the path of the report.
-pub(super) fn files(out: &Path, profile: &Profile) -> Result<PathBuf> {
-    let here = Description::here();
+pub(super) fn files(out: &Path, profile: &SensitivityProfile) -> Result<PathBuf> {
+    let here = MachineDescription::here();
     // If the driver lists no GPUs, the machine has at least those of the job.
-    let host = Host { cpus: threads() as f64, memory: here.memory(), gpus: here.gpus().max(profile.job.gpus) };
+    let host = PublishedHost { cpus: threads() as f64, memory: here.memory(), gpus: here.gpus().max(profile.job.gpus) };
     let json = serde_json::to_string_pretty(profile).expect("numbers and text are JSON");
     let texts = [
         json + "\n",
@@ -65,7 +65,7 @@ pub(super) fn files(out: &Path, profile: &Profile) -> Result<PathBuf> {
         tables::curve(profile).to_csv(),
         tables::matrix(profile).to_csv(),
         tables::storage_matrix(profile).to_csv(),
-        page::of(profile).to_html(),
+        page::build_page(profile).to_html(),
     ];
     NAMES.iter().zip(texts).try_for_each(|(name, text)| atomic_write::save(&out.join(name), text))?;
     Ok(out.join("report.html"))

@@ -29,7 +29,7 @@ mod trainable;
 pub use checkpoint::Checkpoint;
 pub use loss::Loss;
 pub use optimizer::{Optimizer, ZeroGrad};
-pub use precision::{Lists, Number, Precision};
+pub use precision::{AutocastDevice, NumberFormat, Precision};
 pub use step::{Accumulate, Changes, Setting, Step};
 pub use trainable::{FrozenNormalisation, Patterns, Trainable};
 
@@ -86,7 +86,7 @@ perf4sight_base::words! {
     /// The part of a step that a time is of.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    pub enum Pass {
+    pub enum StepPart {
         /// One operation's result.
         Forward = "forward",
         /// One operation's gradients, including the sum of incoming ones.

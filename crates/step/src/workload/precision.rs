@@ -19,7 +19,7 @@ perf4sight_base::words! {
 
 /// A floating-point format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Number {
+pub enum NumberFormat {
     /// IEEE 754 binary32.
     Fp32,
     /// Half precision (IEEE 754 binary16).
@@ -30,7 +30,7 @@ pub enum Number {
 
 /// Whose lists of functions autocast uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lists {
+pub enum AutocastDevice {
     /// Code for processors.
     Processor,
     /// CUDA's.
@@ -39,29 +39,29 @@ pub enum Lists {
 
 impl Precision {
     /// The format of weights and data.
-    pub const fn held(self) -> Number {
+    pub const fn held_format(self) -> NumberFormat {
         match self {
-            Precision::Fp32 | Precision::AmpBf16 | Precision::AmpFp16 => Number::Fp32,
-            Precision::Bf16 => Number::Bf16,
+            Precision::Fp32 | Precision::AmpBf16 | Precision::AmpFp16 => NumberFormat::Fp32,
+            Precision::Bf16 => NumberFormat::Bf16,
         }
     }
 
     /// The format to which autocast converts operands of products, where it is on.
-    pub const fn autocast(self) -> Option<Number> {
+    pub const fn autocast(self) -> Option<NumberFormat> {
         match self {
             Precision::Fp32 | Precision::Bf16 => None,
-            Precision::AmpBf16 => Some(Number::Bf16),
-            Precision::AmpFp16 => Some(Number::Fp16),
+            Precision::AmpBf16 => Some(NumberFormat::Bf16),
+            Precision::AmpFp16 => Some(NumberFormat::Fp16),
         }
     }
 }
 
-impl Number {
+impl NumberFormat {
     /// Bytes of a number.
     pub const fn bytes(self) -> u64 {
         match self {
-            Number::Fp32 => 4,
-            Number::Fp16 | Number::Bf16 => 2,
+            NumberFormat::Fp32 => 4,
+            NumberFormat::Fp16 | NumberFormat::Bf16 => 2,
         }
     }
 }

@@ -236,12 +236,12 @@ impl Step {
     /// Bytes of one element of most activations. Under autocast this is the format of the results of products, which
     /// most other operations pass on. `Network::numbers` gives the format of each operation.
     pub fn activation(self) -> u64 {
-        self.precision.autocast().unwrap_or(self.precision.held()).bytes()
+        self.precision.autocast().unwrap_or(self.precision.held_format()).bytes()
     }
 
     /// Bytes of one element of a weight, of its gradient and of its optimizer state.
     pub const fn weight(self) -> u64 {
-        self.precision.held().bytes()
+        self.precision.held_format().bytes()
     }
 
     /// Whether it has a backward pass and changes weights.
@@ -259,7 +259,7 @@ impl Step {
 
     /// The same with all weights trained, no gradient accumulation and no checkpoints: a small network has no parts to
     /// freeze or to run again, and single samples cannot be accumulated.
-    pub fn whole(self) -> Self {
+    pub fn of_whole_network(self) -> Self {
         let Step { trainable, frozen_normalisation, accumulate, checkpoint, .. } = Step::published(self.stage);
         Step { trainable, frozen_normalisation, accumulate, checkpoint, ..self }
     }

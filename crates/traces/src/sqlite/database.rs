@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-pub(super) struct Database {
+pub(super) struct SqliteDatabase {
     connection: Connection,
     file: PathBuf,
 }
@@ -28,11 +28,11 @@ impl Value {
     }
 }
 
-impl Database {
+impl SqliteDatabase {
     pub fn open(file: &Path) -> Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags).map_err(|cause| damaged(file, &cause))?;
-        let database = Database { connection, file: file.to_owned() };
+        let database = SqliteDatabase { connection, file: file.to_owned() };
         // SQLite reads a file only at the first query.
         database.columns("sqlite_master").map(|_| database)
     }
@@ -103,8 +103,8 @@ impl Database {
         read().map_err(|cause| damaged(&self.file, &cause))
     }
 
-    pub fn texts(&self, table: &str, id: &str) -> Result<Texts> {
-        let mut texts = Texts::default();
+    pub fn texts(&self, table: &str, id: &str) -> Result<TextTable> {
+        let mut texts = TextTable::default();
         self.rows(table, [id, "value"], |[id, value]| {
             if let (Value::Number(id), Value::Text(text)) = (id, value) {
                 texts.places.insert(id, (texts.all.len(), text.len() as u32));
@@ -117,13 +117,13 @@ impl Database {
 
 /// Texts by number, one after the other in memory: there may be millions of short ones.
 #[derive(Default)]
-pub(super) struct Texts {
+pub(super) struct TextTable {
     all: String,
     /// The beginning of each text and its length in bytes.
     places: HashMap<i64, (usize, u32)>,
 }
 
-impl Texts {
+impl TextTable {
     /// The text with a number; empty if there is none.
     pub fn get(&self, id: i64) -> &str {
         self.places.get(&id).map_or("", |(begin, bytes)| &self.all[*begin..begin + *bytes as usize])

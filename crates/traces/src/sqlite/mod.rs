@@ -5,11 +5,11 @@ mod nsys;
 mod nvprof;
 mod process;
 
-use crate::category::Category;
+use crate::category::EventCategory;
 use crate::trace::Trace;
-use database::Database;
+use database::SqliteDatabase;
 use perf4sight_base::error::Result;
-use process::Processes;
+use process::ProcessTraces;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -30,8 +30,8 @@ pub(crate) fn is_sqlite(file: &Path) -> bool {
 /// # Errors
 /// A file that is damaged, or that has no trace.
 pub(crate) fn read(file: &Path) -> Result<Vec<Trace>> {
-    let database = Database::open(file)?;
-    let mut processes = Processes::new(file);
+    let database = SqliteDatabase::open(file)?;
+    let mut processes = ProcessTraces::new(file);
     let known = nsys::read(&database, &mut processes)? || nvprof::read(&database, &mut processes)?;
     match processes.finish() {
         traces if known && !traces.is_empty() => Ok(traces),
@@ -63,11 +63,11 @@ fn without_version(name: &str) -> &str {
 
 /// The category and name of a range: PyTorch's `emit_nvtx` makes ranges of its operators, with arguments after the
 /// name.
-fn range(name: &str) -> (Category, &str) {
+fn range(name: &str) -> (EventCategory, &str) {
     let fields = [", seq = ", ", op_id = ", ", sizes = "].iter().filter_map(|part| name.find(part)).min();
     match fields {
-        Some(end) => (Category::Operator, &name[..end]),
-        None if name.starts_with("aten::") => (Category::Operator, name),
-        None => (Category::Annotation, name),
+        Some(end) => (EventCategory::Operator, &name[..end]),
+        None if name.starts_with("aten::") => (EventCategory::Operator, name),
+        None => (EventCategory::Annotation, name),
     }
 }

@@ -2,10 +2,10 @@
 //! (<https://docs.nvidia.com/nsight-systems/2021.5/nsys-exporter/exported_data.html>) and the tables of nsys 2022.4
 //! (`--lazy=false`, schema 3.0). Newer versions add columns and leave out empty tables.
 
-use super::database::{Database, Texts, Value};
-use super::process::{Happening, Place, Processes};
+use super::database::{SqliteDatabase, TextTable, Value};
+use super::process::{ProcessTraces, SqliteEvent, TrackPlace};
 use super::{copy_name, range, without_version};
-use crate::category::Category;
+use crate::category::EventCategory;
 use perf4sight_base::error::Result;
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
 /// CUDA graphs recorded as a whole; their kernels are then in no table (`--cuda-graph-trace=graph`, the default of
 /// newer versions).
 const GRAPHS: &str = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
-const ON_DEVICE: [(&str, Category); 4] = [
-    ("CUPTI_ACTIVITY_KIND_KERNEL", Category::Kernel),
-    (GRAPHS, Category::Kernel),
-    ("CUPTI_ACTIVITY_KIND_MEMCPY", Category::Copy),
-    ("CUPTI_ACTIVITY_KIND_MEMSET", Category::Set),
+const ON_DEVICE: [(&str, EventCategory); 4] = [
+    ("CUPTI_ACTIVITY_KIND_KERNEL", EventCategory::Kernel),
+    (GRAPHS, EventCategory::Kernel),
+    ("CUPTI_ACTIVITY_KIND_MEMCPY", EventCategory::Copy),
+    ("CUPTI_ACTIVITY_KIND_MEMSET", EventCategory::Set),
 ];
 const RANGES: &str = "NVTX_EVENTS";
 /// The tables with the export's own version, in newer and in older versions.
@@ -38,11 +38,11 @@ const PASSED_OVER: [(&str, &str); 6] = [
 const RANGE_TYPES: [i64; 5] = [34, 59, 60, 70, 71];
 
 /// Reads an nsys export; returns whether the file is one.
-pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<bool> {
+pub(super) fn read(database: &SqliteDatabase, processes: &mut ProcessTraces) -> Result<bool> {
     if !database.has("StringIds")? {
         return Ok(false);
     }
-    let mut export = Export {
+    let mut export = NsysExport {
         database,
         texts: database.texts("StringIds", "id")?,
         processes,
@@ -50,8 +50,8 @@ pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<boo
         whose: Vec::new(),
     };
     export.header()?;
-    export.calls(RUNTIME, Category::Runtime)?;
-    export.calls("PROFILER_OVERHEAD", Category::Overhead)?;
+    export.calls(RUNTIME, EventCategory::Runtime)?;
+    export.calls("PROFILER_OVERHEAD", EventCategory::Overhead)?;
     export.ranges()?;
     for (table, category) in ON_DEVICE {
         export.on_device(table, category)?;
@@ -63,17 +63,17 @@ pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<boo
 }
 
 /// A file and the data read so far.
-struct Export<'a> {
-    database: &'a Database,
-    texts: Texts,
-    processes: &'a mut Processes,
+struct NsysExport<'a> {
+    database: &'a SqliteDatabase,
+    texts: TextTable,
+    processes: &'a mut ProcessTraces,
     /// Processes that call the runtime.
     callers: BTreeSet<i64>,
     /// Tables with rows that do not identify their process.
     whose: Vec<&'static str>,
 }
 
-impl Export<'_> {
+impl NsysExport<'_> {
     fn header(&mut self) -> Result<()> {
         let mut devices = Vec::new();
         self.database.rows("TARGET_INFO_GPU", ["id", "name"], |[id, name]| {
@@ -89,14 +89,14 @@ impl Export<'_> {
         })
     }
 
-    fn calls(&mut self, table: &str, category: Category) -> Result<()> {
+    fn calls(&mut self, table: &str, category: EventCategory) -> Result<()> {
         let columns = ["start", "end", "globalTid", "correlationId", "nameId"];
         self.database.rows(table, columns, |[start, end, thread, correlation, name]| {
             let (process, thread) = ids(&thread);
             self.callers.insert(process);
             let (name, correlation) = (without_version(text(&name, &self.texts)), correlation.number().unwrap_or(0));
-            let happening = Happening { category, name, times: [start.number(), end.number()], correlation };
-            self.processes.add(process, process, Place::Thread(thread), &happening);
+            let happening = SqliteEvent { category, name, times: [start.number(), end.number()], correlation };
+            self.processes.add(process, process, TrackPlace::Thread(thread), &happening);
         })
     }
 
@@ -110,12 +110,12 @@ impl Export<'_> {
             let name = if name == Value::Nothing { text(&name_id, &self.texts) } else { text(&name, &self.texts) };
             let (category, name) = range(name);
             let (process, thread) = ids(&thread);
-            let happening = Happening { category, name, times: [start.number(), end.number()], correlation: 0 };
-            self.processes.add(process, process, Place::Thread(thread), &happening);
+            let happening = SqliteEvent { category, name, times: [start.number(), end.number()], correlation: 0 };
+            self.processes.add(process, process, TrackPlace::Thread(thread), &happening);
         })
     }
 
-    fn on_device(&mut self, table: &'static str, category: Category) -> Result<()> {
+    fn on_device(&mut self, table: &'static str, category: EventCategory) -> Result<()> {
         let columns = [
             "start",
             "end",
@@ -140,14 +140,14 @@ impl Export<'_> {
                 let process = process.unwrap_or(only);
                 let graph = graph.number().map(|graph| format!("CUDA graph {graph}"));
                 let name = match (category, &name) {
-                    (Category::Copy, _) => copy_name(copy.number()),
-                    (Category::Set, _) => "Memset",
+                    (EventCategory::Copy, _) => copy_name(copy.number()),
+                    (EventCategory::Set, _) => "Memset",
                     (_, Value::Nothing) => graph.as_deref().unwrap_or_else(|| text(&short, &self.texts)),
                     (_, name) => text(name, &self.texts),
                 };
-                let place = Place::Stream(device.number().unwrap_or(0), stream.number().unwrap_or(0));
+                let place = TrackPlace::Stream(device.number().unwrap_or(0), stream.number().unwrap_or(0));
                 let (times, correlation) = ([start.number(), end.number()], correlation.number().unwrap_or(0));
-                self.processes.add(process, process, place, &Happening { category, name, times, correlation });
+                self.processes.add(process, process, place, &SqliteEvent { category, name, times, correlation });
             },
         )?;
         match lost {
@@ -251,7 +251,7 @@ fn ids(global: &Value) -> (i64, i64) {
     (global >> BITS & ID, global & ID)
 }
 
-fn text<'a>(value: &'a Value, texts: &'a Texts) -> &'a str {
+fn text<'a>(value: &'a Value, texts: &'a TextTable) -> &'a str {
     match value {
         Value::Text(text) => text,
         Value::Number(id) => texts.get(*id),

@@ -1,9 +1,9 @@
 //! Reads the output of `nvprof -o`: a table for each kind of CUPTI activity, of one process.
 
-use super::database::{Database, Texts, Value};
-use super::process::{Happening, Place, Processes};
+use super::database::{SqliteDatabase, TextTable, Value};
+use super::process::{ProcessTraces, SqliteEvent, TrackPlace};
 use super::{copy_name, range};
-use crate::category::Category;
+use crate::category::EventCategory;
 use perf4sight_base::error::Result;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ const BEGINS: i64 = 2;
 const ENDS: i64 = 4;
 
 /// Reads an nvprof file; returns whether the file is one.
-pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<bool> {
+pub(super) fn read(database: &SqliteDatabase, processes: &mut ProcessTraces) -> Result<bool> {
     if !database.has("StringTable")? {
         return Ok(false);
     }
@@ -73,16 +73,16 @@ pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<boo
     let names = kernels(database, &texts)?;
     let kernel = |name: &Value| name.number().and_then(|id| names.get(&id)).map_or("", String::as_str);
     for table in KERNELS {
-        on_device(database, processes, table, "name", (Category::Kernel, &kernel))?;
+        on_device(database, processes, table, "name", (EventCategory::Kernel, &kernel))?;
     }
     for table in COPIES {
-        on_device(database, processes, table, "copyKind", (Category::Copy, &|kind| copy_name(kind.number())))?;
+        on_device(database, processes, table, "copyKind", (EventCategory::Copy, &|kind| copy_name(kind.number())))?;
     }
-    on_device(database, processes, SETS, "value", (Category::Set, &|_| "Memset"))?;
+    on_device(database, processes, SETS, "value", (EventCategory::Set, &|_| "Memset"))?;
     Ok(true)
 }
 
-fn kernels(database: &Database, texts: &Texts) -> Result<HashMap<i64, String>> {
+fn kernels(database: &SqliteDatabase, texts: &TextTable) -> Result<HashMap<i64, String>> {
     let mut names = HashMap::new();
     for table in KERNELS {
         database.rows(table, ["name"], |[name]| {
@@ -99,7 +99,7 @@ fn demangled(name: &str) -> Cow<'_, str> {
     symbol.and_then(|symbol| symbol.demangle().ok()).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
-fn calls(database: &Database, processes: &mut Processes, table: &str, of: &str) -> Result<()> {
+fn calls(database: &SqliteDatabase, processes: &mut ProcessTraces, table: &str, of: &str) -> Result<()> {
     let columns = ["start", "end", "processId", "threadId", "correlationId", "cbid"];
     database.rows(table, columns, |[start, end, number, thread, correlation, call]| {
         let call = call.number().unwrap_or(0);
@@ -107,18 +107,28 @@ fn calls(database: &Database, processes: &mut Processes, table: &str, of: &str) 
         let name = known.map_or_else(|| Cow::Owned(format!("{of} call {call}")), |(_, name)| Cow::Borrowed(*name));
         let times = [start.number(), end.number()];
         let correlation = correlation.number().unwrap_or(0);
-        let happening = Happening { category: Category::Runtime, name: &name, times, correlation };
-        processes.add(PROCESS, number.number().unwrap_or(0), Place::Thread(thread.number().unwrap_or(0)), &happening);
+        let happening = SqliteEvent { category: EventCategory::Runtime, name: &name, times, correlation };
+        processes.add(
+            PROCESS,
+            number.number().unwrap_or(0),
+            TrackPlace::Thread(thread.number().unwrap_or(0)),
+            &happening,
+        );
     })
 }
 
 /// Reads ranges: two rows with the same number, of which the first has the name.
-fn markers(database: &Database, processes: &mut Processes, texts: &Texts) -> Result<()> {
+fn markers(database: &SqliteDatabase, processes: &mut ProcessTraces, texts: &TextTable) -> Result<()> {
     let mut open: HashMap<i64, (Option<i64>, i64, [i64; 2])> = HashMap::new();
     let columns = ["flags", "timestamp", "id", "objectId", "name"];
     let mut add = |name: i64, times, [number, thread]: [i64; 2]| {
         let (category, name) = range(texts.get(name));
-        processes.add(PROCESS, number, Place::Thread(thread), &Happening { category, name, times, correlation: 0 });
+        processes.add(
+            PROCESS,
+            number,
+            TrackPlace::Thread(thread),
+            &SqliteEvent { category, name, times, correlation: 0 },
+        );
     };
     database.rows("CUPTI_ACTIVITY_KIND_MARKER", columns, |[flags, time, id, object, name]| {
         let (flags, id) = (flags.number().unwrap_or(0), id.number().unwrap_or(0));
@@ -146,17 +156,17 @@ fn thread(object: &Value) -> [i64; 2] {
 }
 
 fn on_device<'t>(
-    database: &Database,
-    processes: &mut Processes,
+    database: &SqliteDatabase,
+    processes: &mut ProcessTraces,
     table: &str,
     named_by: &str,
-    (category, name): (Category, &dyn Fn(&Value) -> &'t str),
+    (category, name): (EventCategory, &dyn Fn(&Value) -> &'t str),
 ) -> Result<()> {
     let columns = ["start", "end", "deviceId", "streamId", "correlationId", named_by];
     database.rows(table, columns, |[start, end, device, stream, correlation, by]| {
-        let place = Place::Stream(device.number().unwrap_or(0), stream.number().unwrap_or(0));
+        let place = TrackPlace::Stream(device.number().unwrap_or(0), stream.number().unwrap_or(0));
         let times = [start.number(), end.number()];
         let correlation = correlation.number().unwrap_or(0);
-        processes.add(PROCESS, 0, place, &Happening { category, name: name(&by), times, correlation });
+        processes.add(PROCESS, 0, place, &SqliteEvent { category, name: name(&by), times, correlation });
     })
 }

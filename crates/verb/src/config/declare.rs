@@ -3,64 +3,64 @@
 //! ```
 //! use perf4sight_verb::config::{Setting, integer, path};
 //! static SETTINGS: &[Setting] = &[
-//!     path("out").or("recording").value("DIR").help("Folder for the traces."),
-//!     integer("batch_size", 1, 1024).many().required().short('b').help("Images of a step."),
+//!     path("out").or_default("recording").value("DIR").help("Folder for the traces."),
+//!     integer("batch_size", 1, 1024).many_values().required().short('b').help("Images of a step."),
 //! ];
-//! assert_eq!(SETTINGS.iter().map(Setting::spelled).collect::<Vec<_>>(), ["--out", "--batch-size"]);
+//! assert_eq!(SETTINGS.iter().map(Setting::spelling).collect::<Vec<_>>(), ["--out", "--batch-size"]);
 //! ```
 
-use super::kind::Kind;
-use super::setting::{Argument, Conflicts, Form, Missing, Setting, Surface};
+use super::kind::ValueKind;
+use super::setting::{ArgumentForm, ArgumentSpec, Conflicts, DefaultValue, Setting, Surface};
 
 /// `True` or `False`, by default `False`; on the command line a flag without a value.
 pub const fn flag(key: &'static str) -> Setting {
-    setting(key, Kind::Flag).or("False")
+    setting(key, ValueKind::Flag).or_default("False")
 }
 
 /// A whole number from `low` to `high`.
 pub const fn integer(key: &'static str, low: i64, high: i64) -> Setting {
-    setting(key, Kind::Integer(low, high))
+    setting(key, ValueKind::Integer(low, high))
 }
 
 /// A number that is at least `low`.
 pub const fn number(key: &'static str, low: f64) -> Setting {
-    setting(key, Kind::Number(low))
+    setting(key, ValueKind::Number(low))
 }
 
 /// An amount of memory; in a configuration a number alone has that unit.
 pub const fn memory(key: &'static str, unit: &'static str) -> Setting {
-    setting(key, Kind::Memory(unit))
+    setting(key, ValueKind::Memory(unit))
 }
 
 /// A time such as `90s`.
 pub const fn time(key: &'static str) -> Setting {
-    setting(key, Kind::Time).value("TIME")
+    setting(key, ValueKind::Time).value("TIME")
 }
 
 /// Any word.
 pub const fn text(key: &'static str) -> Setting {
-    setting(key, Kind::Text)
+    setting(key, ValueKind::Text)
 }
 
 /// One of some words.
 pub const fn word(key: &'static str, words: fn() -> Vec<&'static str>) -> Setting {
-    setting(key, Kind::Word(words))
+    setting(key, ValueKind::Word(words))
 }
 
 /// A file or folder.
 pub const fn path(key: &'static str) -> Setting {
-    setting(key, Kind::Path)
+    setting(key, ValueKind::Path)
 }
 
-const fn setting(key: &'static str, kind: Kind) -> Setting {
-    let argument = Argument {
-        form: Form::Flag(None),
+const fn setting(key: &'static str, kind: ValueKind) -> Setting {
+    let argument = ArgumentSpec {
+        form: ArgumentForm::Flag(None),
         value: "",
         short: None,
         alias: None,
         default: None,
         alone: None,
-        commas: !matches!(kind, Kind::Text | Kind::Path),
+        commas: !matches!(kind, ValueKind::Text | ValueKind::Path),
         several: false,
         known: None,
         requires: None,
@@ -68,7 +68,7 @@ const fn setting(key: &'static str, kind: Kind) -> Setting {
         one_of: None,
         environment: None,
     };
-    Setting { key, kind, many: false, default: Missing::Unset, help: "", only: None, argument }
+    Setting { key, kind, many: false, default: DefaultValue::Unset, help: "", only: None, argument }
 }
 
 impl Setting {
@@ -79,25 +79,25 @@ impl Setting {
     }
 
     /// It may be given several values.
-    pub const fn many(mut self) -> Self {
+    pub const fn many_values(mut self) -> Self {
         self.many = true;
         self
     }
 
     /// It must be written.
     pub const fn required(mut self) -> Self {
-        self.default = Missing::Required;
+        self.default = DefaultValue::Required;
         self
     }
 
     /// Its default, as a literal.
-    pub const fn or(mut self, literal: &'static str) -> Self {
-        self.default = Missing::Literal(literal);
+    pub const fn or_default(mut self, literal: &'static str) -> Self {
+        self.default = DefaultValue::Literal(literal);
         self
     }
 
     /// Sets the default on the command line.
-    pub const fn or_on_command_line(mut self, missing: Missing) -> Self {
+    pub const fn or_on_command_line(mut self, missing: DefaultValue) -> Self {
         self.argument.default = Some(missing);
         self
     }
@@ -127,8 +127,8 @@ impl Setting {
     }
 
     /// Its flag, without dashes, where that is not the key.
-    pub const fn named(mut self, flag: &'static str) -> Self {
-        self.argument.form = Form::Flag(Some(flag));
+    pub const fn with_flag(mut self, flag: &'static str) -> Self {
+        self.argument.form = ArgumentForm::Flag(Some(flag));
         self
     }
 
@@ -146,18 +146,18 @@ impl Setting {
 
     /// It is written without a flag; the help calls it so.
     pub const fn positional(mut self, value: &'static str) -> Self {
-        self.argument.form = Form::Positional;
+        self.argument.form = ArgumentForm::Positional;
         self.value(value)
     }
 
     /// Marks it as the words after two dashes.
     pub const fn command(mut self) -> Self {
-        self.argument.form = Form::Command;
-        self.many().value("COMMAND")
+        self.argument.form = ArgumentForm::Command;
+        self.many_values().value("COMMAND")
     }
 
     /// The value of its flag where none is written.
-    pub const fn alone(mut self, value: &'static str) -> Self {
+    pub const fn value_if_bare(mut self, value: &'static str) -> Self {
         self.argument.alone = Some(value);
         self
     }
@@ -169,13 +169,13 @@ impl Setting {
     }
 
     /// Several words may follow its flag.
-    pub const fn several(mut self) -> Self {
+    pub const fn several_words(mut self) -> Self {
         self.argument.several = true;
-        self.many()
+        self.many_values()
     }
 
     /// Words that a shell may complete it with.
-    pub const fn known(mut self, words: fn() -> Vec<&'static str>) -> Self {
+    pub const fn completed_by(mut self, words: fn() -> Vec<&'static str>) -> Self {
         self.argument.known = Some(words);
         self
     }

@@ -2,11 +2,11 @@
 
 use super::from_value::FromValue;
 use super::literal::Value;
-use super::setting::Missing;
-use super::values::Values;
+use super::setting::DefaultValue;
+use super::values::SettingValues;
 use perf4sight_base::error::{Error, Result};
 
-impl Values<'_> {
+impl SettingValues<'_> {
     /// The value as written, or its default with everything it refers to filled in.
     pub(super) fn value(&self, name: &str) -> Result<Value> {
         let unknown = || Error::config(format!("no table has the key [{}] {name}", self.table.section));
@@ -15,10 +15,10 @@ impl Values<'_> {
             return Ok(setting.canonical(value.clone()));
         }
         match setting.missing(self.document.surface) {
-            Missing::Required | Missing::Unset => Ok(Value::None),
+            DefaultValue::Required | DefaultValue::Unset => Ok(Value::None),
             // A bare value that starts with a reference would read as a dictionary.
-            Missing::Literal(text) if text.starts_with('{') => self.filled_in(Value::from(text)),
-            Missing::Literal(literal) => self.filled_in(Value::parse(literal)?),
+            DefaultValue::Literal(text) if text.starts_with('{') => self.filled_in(Value::from(text)),
+            DefaultValue::Literal(literal) => self.filled_in(Value::parse(literal)?),
         }
     }
 
@@ -62,6 +62,6 @@ impl Values<'_> {
         };
         let unknown = || Error::config(format!("no table describes the section [{name}]"));
         let table = self.others.iter().find(|table| table.section == name).ok_or_else(unknown)?;
-        Values { section: self.document.section(name), table, ..*self }.value(key)
+        SettingValues { section: self.document.section(name), table, ..*self }.value(key)
     }
 }

@@ -1,6 +1,6 @@
 //! A whole INI file: sections of keys with their values and line numbers.
 
-use super::layout::{self, Statement};
+use super::layout::{self, ConfigStatement};
 use super::literal::Value;
 use super::setting::Surface;
 use ini::{Ini, ParseOption};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum ValueOrigin {
     /// On this line of the file, counted from 1.
     Line(usize),
     /// Given on the command line as this text, over the value of the file: `--set profile.bs=8`.
@@ -22,13 +22,13 @@ pub enum Origin {
 
 /// One `key = value`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct ConfigEntry {
     /// The key as written.
     pub key: String,
     /// Its value.
     pub value: Value,
     /// Where it was written.
-    pub origin: Origin,
+    pub origin: ValueOrigin,
 }
 
 /// One `[section]` with its entries in the order of the file.
@@ -39,17 +39,17 @@ pub struct SectionText {
     /// The line of its header.
     pub line: usize,
     /// Its entries, each key once.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ConfigEntry>,
 }
 
 impl SectionText {
     /// The entry of that key.
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
+    pub fn entry(&self, key: &str) -> Option<&ConfigEntry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
     /// Adds an entry, or replaces the one of its key.
-    fn put(&mut self, entry: Entry) {
+    fn add_or_replace(&mut self, entry: ConfigEntry) {
         self.entries.retain(|known| known.key != entry.key);
         self.entries.push(entry);
     }
@@ -58,55 +58,55 @@ impl SectionText {
 /// An INI file with Python-literal values.
 ///
 /// ```
-/// use perf4sight_verb::config::{Document, Value};
-/// let document = Document::parse("[profile] #{{{\nbs= [2,\n     8]\n#}}}\n", "config.ini").unwrap();
+/// use perf4sight_verb::config::{ConfigDocument, Value};
+/// let document = ConfigDocument::parse("[profile] #{{{\nbs= [2,\n     8]\n#}}}\n", "config.ini").unwrap();
 /// let profile = document.section("profile").unwrap();
 /// assert_eq!(profile.entry("bs").unwrap().value, [2, 8].into_iter().collect());
 ///
-/// let twice = Document::parse("[profile]\nbs = 1\nbs = 2\n", "config.ini").unwrap_err();
+/// let twice = ConfigDocument::parse("[profile]\nbs = 1\nbs = 2\n", "config.ini").unwrap_err();
 /// assert!(twice.to_string().starts_with("config.ini:3: bs is set twice in [profile], first on line 2"));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Document {
+pub struct ConfigDocument {
     pub(super) surface: Surface,
     pub(super) file: PathBuf,
     pub(super) sections: Vec<SectionText>,
 }
 
-impl Document {
+impl ConfigDocument {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file cannot be read, or its text is refused by [`Document::parse`].
-    pub fn load(file: impl AsRef<Path>) -> Result<Document> {
+    /// The file cannot be read, or its text is refused by [`ConfigDocument::parse`].
+    pub fn load(file: impl AsRef<Path>) -> Result<ConfigDocument> {
         let file = file.as_ref();
         let source = source(file, "an INI file such as the config.ini that perf4sight ships with")?;
-        Document::parse(&source, file)
+        ConfigDocument::parse(&source, file)
     }
 
     /// Reads the text of `file`, whose name is only used in messages.
     ///
     /// # Errors
     /// A malformed line or value, or a section or key that occurs twice; each with file and line.
-    pub fn parse(source: &str, file: impl AsRef<Path>) -> Result<Document> {
+    pub fn parse(source: &str, file: impl AsRef<Path>) -> Result<ConfigDocument> {
         let file = file.as_ref();
         let sections = layout::statements(source).and_then(|statements| sections(&statements));
         let sections = sections.map_err(|error| error.file(file))?;
-        Ok(Document { surface: Surface::Configuration, file: file.to_path_buf(), sections })
+        Ok(ConfigDocument { surface: Surface::Configuration, file: file.to_path_buf(), sections })
     }
 
     /// The arguments of a verb as the one section of a document.
-    pub fn of_arguments(verb: &str, entries: Vec<Entry>) -> Document {
+    pub fn of_arguments(verb: &str, entries: Vec<ConfigEntry>) -> ConfigDocument {
         let section = SectionText { name: verb.to_owned(), line: 0, entries };
-        Document { surface: Surface::CommandLine, file: PathBuf::new(), sections: vec![section] }
+        ConfigDocument { surface: Surface::CommandLine, file: PathBuf::new(), sections: vec![section] }
     }
 
     /// The entries of its first section, with others in the place of those of the same key.
-    pub fn overlaid(mut self, entries: &[Entry]) -> Document {
+    pub fn overlaid(mut self, entries: &[ConfigEntry]) -> ConfigDocument {
         self.sections
             .iter_mut()
             .take(1)
-            .for_each(|section| entries.iter().cloned().for_each(|entry| section.put(entry)));
+            .for_each(|section| entries.iter().cloned().for_each(|entry| section.add_or_replace(entry)));
         self
     }
 
@@ -145,7 +145,11 @@ impl Document {
                 .file(&place)
                 .help(suggestion(name.trim(), known.iter().map(String::as_str))));
         };
-        section.put(Entry { key: key.trim().to_string(), value, origin: Origin::Override(place) });
+        section.add_or_replace(ConfigEntry {
+            key: key.trim().to_string(),
+            value,
+            origin: ValueOrigin::Override(place),
+        });
         Ok(())
     }
 }
@@ -161,7 +165,7 @@ pub(super) fn source(file: &Path, expected: &str) -> Result<String> {
 }
 
 /// The sections that rust-ini finds in the statements, with the line numbers that it does not keep.
-fn sections(statements: &[Statement]) -> Result<Vec<SectionText>> {
+fn sections(statements: &[ConfigStatement]) -> Result<Vec<SectionText>> {
     if let Some(first) = statements.first().filter(|first| !first.text.starts_with('[')) {
         return Err(Error::config(format!("{} stands before the first section", first.text))
             .line(first.line)
@@ -180,7 +184,7 @@ fn sections(statements: &[Statement]) -> Result<Vec<SectionText>> {
     Ok(sections)
 }
 
-fn parsed(statements: &[Statement]) -> Result<Ini> {
+fn parsed(statements: &[ConfigStatement]) -> Result<Ini> {
     let text: Vec<&str> = statements.iter().map(|statement| statement.text.as_str()).collect();
     // Quotes and backslashes belong to the literals inside the values.
     let options = ParseOption { enabled_quote: false, enabled_escape: false, ..ParseOption::default() };
@@ -201,16 +205,16 @@ fn add_section(sections: &mut Vec<SectionText>, section: SectionText) -> Result<
 }
 
 fn add_entry(section: &mut SectionText, key: &str, text: &str, line: usize) -> Result<()> {
-    if let Some(Entry { origin: Origin::Line(first), .. }) = section.entry(key) {
+    if let Some(ConfigEntry { origin: ValueOrigin::Line(first), .. }) = section.entry(key) {
         let problem = format!("{key} is set twice in [{}], first on line {first}", section.name);
         return Err(Error::config(problem).line(line).help("keep one of the two lines"));
     }
     let value = Value::parse(text).map_err(|error| error.line(line))?;
-    section.entries.push(Entry { key: key.to_string(), value, origin: Origin::Line(line) });
+    section.entries.push(ConfigEntry { key: key.to_string(), value, origin: ValueOrigin::Line(line) });
     Ok(())
 }
 
-impl fmt::Display for Document {
+impl fmt::Display for ConfigDocument {
     /// The values in force, overrides included, as an INI file that reads back to the same.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for section in &self.sections {

@@ -1,14 +1,14 @@
 //! The kinds of values of settings, and their parsing from words of the command line.
 
 use super::from_value::FromValue;
-use super::literal::{Value, bare};
+use super::literal::{Value, parse_bare};
 use perf4sight_base::error::nearest;
 use perf4sight_base::units::Bytes;
 use std::time::Duration;
 
 /// The kind of value of a setting.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub enum ValueKind {
     /// `True` or `False`; on the command line a flag without a value.
     Flag,
     /// A whole number between the two, both included.
@@ -27,39 +27,39 @@ pub enum Kind {
     Path,
 }
 
-impl Kind {
+impl ValueKind {
     /// A description of the expected value, for people.
     pub fn expected(&self) -> String {
         match self {
-            Kind::Flag => "True or False".to_string(),
-            Kind::Integer(low, i64::MAX) => format!("a whole number, {low} or more"),
-            Kind::Integer(low, high) => format!("a whole number from {low} to {high}"),
-            Kind::Number(low) if *low < 1e-6 && *low > 0.0 => "a number above 0".to_string(),
-            Kind::Number(low) => format!("a number, {low} or more"),
-            Kind::Memory(unit) => {
+            ValueKind::Flag => "True or False".to_string(),
+            ValueKind::Integer(low, i64::MAX) => format!("a whole number, {low} or more"),
+            ValueKind::Integer(low, high) => format!("a whole number from {low} to {high}"),
+            ValueKind::Number(low) if *low < 1e-6 && *low > 0.0 => "a number above 0".to_string(),
+            ValueKind::Number(low) => format!("a number, {low} or more"),
+            ValueKind::Memory(unit) => {
                 format!("an amount of memory such as 8GiB or '1300 MiB'; a number alone is {unit}")
             }
-            Kind::Time => "a time such as 90s or 10min; a number alone is seconds".to_string(),
-            Kind::Text => "a word".to_string(),
-            Kind::Word(words) => words().join(" or "),
-            Kind::Path => "a path".to_string(),
+            ValueKind::Time => "a time such as 90s or 10min; a number alone is seconds".to_string(),
+            ValueKind::Text => "a word".to_string(),
+            ValueKind::Word(words) => words().join(" or "),
+            ValueKind::Path => "a path".to_string(),
         }
     }
 
     /// Whether one value is of this kind.
     pub fn admits(&self, value: &Value) -> bool {
         match (self, value) {
-            (Kind::Flag, Value::Flag(_)) => true,
-            (Kind::Integer(low, high), Value::Integer(integer)) => (low..=high).contains(&integer),
-            (Kind::Number(low), Value::Integer(integer)) => *integer as f64 >= *low,
-            (Kind::Number(low), Value::Number(number)) => number >= low && number.is_finite(),
-            (Kind::Memory(_), value) => Bytes::from_value(&self.canonical(value.clone())).is_some(),
-            (Kind::Time, value) => Duration::from_value(value).is_some(),
-            (Kind::Word(words), Value::Text(word)) => words().iter().any(|known| known.eq_ignore_ascii_case(word)),
-            (Kind::Path, Value::Text(path)) => !path.starts_with('~') && !path.is_empty(),
-            (Kind::Path, Value::Path(_)) => true,
+            (ValueKind::Flag, Value::Flag(_)) => true,
+            (ValueKind::Integer(low, high), Value::Integer(integer)) => (low..=high).contains(&integer),
+            (ValueKind::Number(low), Value::Integer(integer)) => *integer as f64 >= *low,
+            (ValueKind::Number(low), Value::Number(number)) => number >= low && number.is_finite(),
+            (ValueKind::Memory(_), value) => Bytes::from_value(&self.canonical(value.clone())).is_some(),
+            (ValueKind::Time, value) => Duration::from_value(value).is_some(),
+            (ValueKind::Word(words), Value::Text(word)) => words().iter().any(|known| known.eq_ignore_ascii_case(word)),
+            (ValueKind::Path, Value::Text(path)) => !path.starts_with('~') && !path.is_empty(),
+            (ValueKind::Path, Value::Path(_)) => true,
             // A device may be called 2080: a number is accepted where a word is expected.
-            (Kind::Text | Kind::Path, Value::Text(_) | Value::Integer(_) | Value::Number(_)) => true,
+            (ValueKind::Text | ValueKind::Path, Value::Text(_) | Value::Integer(_) | Value::Number(_)) => true,
             _ => false,
         }
     }
@@ -67,11 +67,11 @@ impl Kind {
     /// A value as the program reads it: words as they are listed, amounts of memory with their unit.
     pub(super) fn canonical(&self, value: Value) -> Value {
         match (self, &value) {
-            (Kind::Word(words), Value::Text(word)) => {
+            (ValueKind::Word(words), Value::Text(word)) => {
                 let listed = words().into_iter().find(|known| known.eq_ignore_ascii_case(word));
                 listed.map_or(value, Value::from)
             }
-            (Kind::Memory(unit), _) => match String::from_value(&value).and_then(|word| number(&word)) {
+            (ValueKind::Memory(unit), _) => match String::from_value(&value).and_then(|word| number(&word)) {
                 Some(number) => Value::Text(format!("{number}{unit}")),
                 None => value,
             },
@@ -82,11 +82,15 @@ impl Kind {
     /// An example of a right value close to a wrong one.
     pub(super) fn remedy(&self, wrong: &Value) -> Option<String> {
         match (self, wrong) {
-            (Kind::Path, Value::Text(path)) if path.starts_with('~') => Some("write the folder in full".to_string()),
-            (Kind::Flag, Value::Text(word)) => suggest(word, &["True", "False"]),
-            (Kind::Word(words), Value::Text(word)) => abbreviated(word, &words()).or_else(|| suggest(word, &words())),
+            (ValueKind::Path, Value::Text(path)) if path.starts_with('~') => {
+                Some("write the folder in full".to_string())
+            }
+            (ValueKind::Flag, Value::Text(word)) => suggest(word, &["True", "False"]),
+            (ValueKind::Word(words), Value::Text(word)) => {
+                abbreviated(word, &words()).or_else(|| suggest(word, &words()))
+            }
             // Percentages are whole numbers up to 99 or 100.
-            (&Kind::Integer(low, high @ (99 | 100)), &Value::Number(share)) if (0.01..1.0).contains(&share) => {
+            (&ValueKind::Integer(low, high @ (99 | 100)), &Value::Number(share)) if (0.01..1.0).contains(&share) => {
                 let percent = (100.0 * share).round() as i64;
                 (low..=high).contains(&percent).then(|| format!("did you mean {percent}?"))
             }
@@ -103,15 +107,20 @@ impl Kind {
     /// The problem, in a sentence.
     pub fn read(&self, word: &str) -> Result<Value, String> {
         let value = match self {
-            Kind::Integer(..) | Kind::Number(_) => bare(word.trim()),
-            Kind::Memory(_) if number(word).is_some_and(|number| number > 0.0) => return Err(unitless(word)),
-            Kind::Flag | Kind::Memory(_) | Kind::Time | Kind::Text | Kind::Word(_) | Kind::Path => Value::from(word),
+            ValueKind::Integer(..) | ValueKind::Number(_) => parse_bare(word.trim()),
+            ValueKind::Memory(_) if number(word).is_some_and(|number| number > 0.0) => return Err(unitless(word)),
+            ValueKind::Flag
+            | ValueKind::Memory(_)
+            | ValueKind::Time
+            | ValueKind::Text
+            | ValueKind::Word(_)
+            | ValueKind::Path => Value::from(word),
         };
         match self.admits(&value) {
             true => Ok(value),
             false => {
                 let remedy = self.remedy(&value).map_or(String::new(), |remedy| format!("; {remedy}"));
-                let is_memory = matches!(self, Kind::Memory(_));
+                let is_memory = matches!(self, ValueKind::Memory(_));
                 let expected = if is_memory { AMOUNT.to_owned() } else { self.expected() };
                 Err(format!("\"{word}\" is not {expected}{remedy}"))
             }
@@ -123,7 +132,7 @@ impl Kind {
 const AMOUNT: &str = "an amount of memory of at least 1 MiB, such as 8GiB";
 
 fn number(word: &str) -> Option<f64> {
-    f64::from_value(&bare(word.trim()))
+    f64::from_value(&parse_bare(word.trim()))
 }
 
 fn unitless(word: &str) -> String {
@@ -155,8 +164,8 @@ mod tests {
 
     #[test]
     fn what_was_meant_is_suggested() {
-        let precisions = Kind::Word(|| vec!["fp32", "amp_bf16", "amp_fp16", "bf16"]);
-        let remedy = |kind: Kind, wrong: Value| kind.remedy(&wrong).unwrap_or_default();
+        let precisions = ValueKind::Word(|| vec!["fp32", "amp_bf16", "amp_fp16", "bf16"]);
+        let remedy = |kind: ValueKind, wrong: Value| kind.remedy(&wrong).unwrap_or_default();
         assert_eq!(remedy(precisions, Value::from("bfloat16")), "did you mean amp_bf16 or bf16?");
         for half in ["fp16", "float16", "FP16"] {
             assert_eq!(remedy(precisions, Value::from(half)), "did you mean amp_fp16?");
@@ -165,13 +174,13 @@ mod tests {
         assert_eq!(remedy(precisions, Value::from("amp_bf61")), "did you mean amp_bf16?");
         assert_eq!(remedy(precisions, Value::from("double")), "");
         // Levels are percentages.
-        assert_eq!(remedy(Kind::Integer(0, 99), Value::Number(0.5)), "did you mean 50?");
-        assert_eq!(remedy(Kind::Integer(0, i64::MAX), Value::Number(0.5)), "");
+        assert_eq!(remedy(ValueKind::Integer(0, 99), Value::Number(0.5)), "did you mean 50?");
+        assert_eq!(remedy(ValueKind::Integer(0, i64::MAX), Value::Number(0.5)), "");
     }
 
     #[test]
     fn a_unit_is_proposed_for_an_amount_that_may_be_meant() {
-        let refused = |word| Kind::Memory("MiB").read(word).unwrap_err();
+        let refused = |word| ValueKind::Memory("MiB").read(word).unwrap_err();
         assert!(refused("8").contains("write 8GiB"), "{}", refused("8"));
         for word in ["-8", "0"] {
             assert!(

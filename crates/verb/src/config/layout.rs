@@ -4,7 +4,7 @@ use perf4sight_base::error::{Error, Result};
 
 /// A section header or an assignment without its comments, on one line, and where it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Statement {
+pub(super) struct ConfigStatement {
     pub text: String,
     pub line: usize,
 }
@@ -13,7 +13,7 @@ pub(super) struct Statement {
 ///
 /// Editors' fold marks (`#{{{`, `#}}}`) are comments, also behind a section header. In a bare value a comment starts
 /// at a `#` after white space, so that `a#b` stays one word.
-pub(super) fn statements(source: &str) -> Result<Vec<Statement>> {
+pub(super) fn statements(source: &str) -> Result<Vec<ConfigStatement>> {
     let mut lines = source.trim_start_matches('\u{feff}').lines().enumerate().map(|(index, text)| (index + 1, text));
     let mut statements = Vec::new();
     while let Some((line, text)) = lines.next() {
@@ -25,7 +25,7 @@ pub(super) fn statements(source: &str) -> Result<Vec<Statement>> {
             true => header(text),
             false => assignment(text, &mut lines.by_ref().map(|(_, text)| text)),
         };
-        statements.push(Statement { text: text.map_err(|error| error.line(line))?, line });
+        statements.push(ConfigStatement { text: text.map_err(|error| error.line(line))?, line });
     }
     Ok(statements)
 }
@@ -66,7 +66,7 @@ fn without_comment(bare: &str) -> &str {
 
 /// A list or string, with as many of the following lines as its brackets need.
 fn literal<'a>(first: &'a str, following: &mut impl Iterator<Item = &'a str>) -> Result<String> {
-    let mut scan = Scan::default();
+    let mut scan = BracketScan::default();
     let mut value = scan.line(first).to_string();
     while scan.depth > 0 {
         let Some(line) = following.next() else {
@@ -80,11 +80,11 @@ fn literal<'a>(first: &'a str, following: &mut impl Iterator<Item = &'a str>) ->
 
 /// How many brackets are open.
 #[derive(Default)]
-struct Scan {
+struct BracketScan {
     depth: usize,
 }
 
-impl Scan {
+impl BracketScan {
     /// The line without its comment. Strings end with their line at the latest.
     fn line<'a>(&mut self, line: &'a str) -> &'a str {
         let mut quote = None;

@@ -43,9 +43,9 @@ impl Value {
     pub fn parse(text: &str) -> Result<Value> {
         let text = text.trim();
         if !text.starts_with(['[', '(', '{', '\'', '"']) {
-            return Ok(bare(text));
+            return Ok(parse_bare(text));
         }
-        let mut reader = Reader { rest: text };
+        let mut reader = LiteralReader { rest: text };
         let value = reader.value(0)?;
         match reader.rest.trim_start() {
             "" => Ok(value),
@@ -55,7 +55,7 @@ impl Value {
 }
 
 /// A word without quotes: a constant or number where it reads as one, else text.
-pub(super) fn bare(word: &str) -> Value {
+pub(super) fn parse_bare(word: &str) -> Value {
     match word {
         "" | "None" => Value::None,
         "True" => Value::Flag(true),
@@ -78,11 +78,11 @@ fn malformed(problem: String) -> Error {
         .expected("a Python literal: True, False, None, a number, a word, 'text' or a list such as [1, 2]")
 }
 
-struct Reader<'a> {
+struct LiteralReader<'a> {
     rest: &'a str,
 }
 
-impl Reader<'_> {
+impl LiteralReader<'_> {
     fn value(&mut self, depth: usize) -> Result<Value> {
         self.rest = self.rest.trim_start();
         match self.rest.chars().next() {
@@ -140,7 +140,7 @@ impl Reader<'_> {
             return Err(malformed("a value is missing in a list".to_string()));
         }
         self.rest = rest;
-        Ok(bare(word.trim()))
+        Ok(parse_bare(word.trim()))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Parses INI text and arguments into typed values with their place in the source; independent of any particular
 //! section.
 //!
-//! A [`Document`] is the text as written, or the arguments of a verb; a [`Table`] lists the permitted [`Setting`]s,
-//! each declared once; [`Values`] are the checked values with the defaults filled in.
+//! A [`ConfigDocument`] is the text as written, or the arguments of a verb; a [`SettingTable`] lists the permitted [`Setting`]s,
+//! each declared once; [`SettingValues`] are the checked values with the defaults filled in.
 //!
 //! Paths are relative to the current directory. `~` is not expanded: a path that starts with it is refused, because a
 //! folder of that name is never meant.
@@ -20,10 +20,10 @@ mod toml;
 mod values;
 
 pub use declare::{flag, integer, memory, number, path, text, time, word};
-pub use document::{Document, Entry, Origin, SectionText};
+pub use document::{ConfigDocument, ConfigEntry, SectionText, ValueOrigin};
 pub use from_value::FromValue;
-pub use kind::Kind;
+pub use kind::ValueKind;
 pub use literal::Value;
-pub use setting::{Argument, Conflicts, Form, Missing, Setting, Surface};
-pub use table::Table;
-pub use values::Values;
+pub use setting::{ArgumentForm, ArgumentSpec, Conflicts, DefaultValue, Setting, Surface};
+pub use table::SettingTable;
+pub use values::SettingValues;

@@ -1,6 +1,6 @@
 //! A setting, declared once: its key in a configuration, its argument on the command line, its kind, its default, its meaning.
 
-use super::kind::Kind;
+use super::kind::ValueKind;
 use super::literal::Value;
 
 /// One setting of a verb of the command line, of a section of a configuration, or of both.
@@ -9,17 +9,17 @@ pub struct Setting {
     /// Its key in a configuration, by which the program asks for it.
     pub key: &'static str,
     /// The kind of its values.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Whether it is a list; a single value is a list of one.
     pub many: bool,
     /// The default, where it is not written, or written as `None`.
-    pub default: Missing,
+    pub default: DefaultValue,
     /// Its meaning, in one sentence.
     pub help: &'static str,
     /// Where it may be written; anywhere if none.
     pub only: Option<Surface>,
     /// How it is written on the command line.
-    pub argument: Argument,
+    pub argument: ArgumentSpec,
 }
 
 /// Where settings are written.
@@ -33,7 +33,7 @@ pub enum Surface {
 
 /// The default of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
+pub enum DefaultValue {
     /// It must be written.
     Required,
     /// There is no value; read as an `Option`.
@@ -47,9 +47,9 @@ pub enum Missing {
 
 /// How a setting is written on the command line.
 #[derive(Debug, Clone, Copy)]
-pub struct Argument {
+pub struct ArgumentSpec {
     /// The form of the argument.
-    pub form: Form,
+    pub form: ArgumentForm,
     /// The name of its value in the help; its key if empty.
     pub value: &'static str,
     /// A short flag of one letter.
@@ -57,7 +57,7 @@ pub struct Argument {
     /// Another spelling of the flag.
     pub alias: Option<&'static str>,
     /// The default on the command line, if it differs from that of the key.
-    pub default: Option<Missing>,
+    pub default: Option<DefaultValue>,
     /// The value of the flag alone.
     pub alone: Option<&'static str>,
     /// Whether commas separate the values of a list, as in `1,8,32`; otherwise the argument is repeated.
@@ -78,7 +78,7 @@ pub struct Argument {
 
 /// The form of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ArgumentForm {
     /// With a flag: two dashes and this word, or the key where there is none.
     Flag(Option<&'static str>),
     /// With itself.
@@ -103,7 +103,7 @@ impl Setting {
     }
 
     /// The default on that surface.
-    pub fn missing(&self, surface: Surface) -> Missing {
+    pub fn missing(&self, surface: Surface) -> DefaultValue {
         match surface {
             Surface::Configuration => self.default,
             Surface::CommandLine => self.argument.default.unwrap_or(self.default),
@@ -121,13 +121,13 @@ impl Setting {
     /// The word of its flag; none where it is written without one.
     pub fn flag(&self) -> Option<String> {
         match self.argument.form {
-            Form::Flag(named) => Some(named.map_or_else(|| self.key.replace('_', "-"), str::to_owned)),
-            Form::Positional | Form::Command => None,
+            ArgumentForm::Flag(named) => Some(named.map_or_else(|| self.key.replace('_', "-"), str::to_owned)),
+            ArgumentForm::Positional | ArgumentForm::Command => None,
         }
     }
 
     /// Its name on the command line: its flag, or its name in the help.
-    pub fn spelled(&self) -> String {
+    pub fn spelling(&self) -> String {
         self.flag().map_or_else(|| self.argument.value.to_owned(), |flag| format!("--{flag}"))
     }
 
@@ -149,8 +149,8 @@ impl Setting {
 
     /// Whether an empty list is meaningful: no values, like the default, or no folders to search.
     pub(super) fn may_be_empty(&self) -> bool {
-        let unset = matches!(self.default, Missing::Unset | Missing::Literal("[]"));
-        unset || (self.many && matches!(self.kind, Kind::Path))
+        let unset = matches!(self.default, DefaultValue::Unset | DefaultValue::Literal("[]"));
+        unset || (self.many && matches!(self.kind, ValueKind::Path))
     }
 
     /// The invalid part of a value: the first wrong item of a list, else the value.

@@ -4,7 +4,7 @@ use super::setting::{Setting, Surface};
 
 /// The settings of one section or verb.
 #[derive(Debug, Clone, Copy)]
-pub struct Table {
+pub struct SettingTable {
     /// The name between the brackets, or of the verb.
     pub section: &'static str,
     /// Its purpose, in one line.
@@ -13,7 +13,7 @@ pub struct Table {
     pub groups: &'static [&'static [Setting]],
 }
 
-impl Table {
+impl SettingTable {
     /// The setting of that key.
     pub fn setting(&self, key: &str) -> Option<&'static Setting> {
         self.settings().find(|setting| setting.key == key)
@@ -25,7 +25,7 @@ impl Table {
     }
 
     /// The settings that may be written there.
-    pub fn on(&self, surface: Surface) -> impl Iterator<Item = &'static Setting> + Clone {
+    pub fn for_surface(&self, surface: Surface) -> impl Iterator<Item = &'static Setting> + Clone {
         self.settings().filter(move |setting| setting.is_on(surface))
     }
 }

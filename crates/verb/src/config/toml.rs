@@ -1,6 +1,6 @@
 //! TOML files as documents, for configurations that were published so.
 
-use super::document::{Document, Entry, Origin, SectionText, source};
+use super::document::{ConfigDocument, ConfigEntry, SectionText, ValueOrigin, source};
 use super::literal::Value;
 use super::setting::Surface;
 use perf4sight_base::error::{Error, Result};
@@ -9,22 +9,22 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-impl Document {
+impl ConfigDocument {
     /// Reads a TOML file: its tables as sections, one deep.
     ///
     /// ```
     /// # let folder = tempfile::TempDir::new()?;
-    /// use perf4sight_verb::config::{Document, Value};
+    /// use perf4sight_verb::config::{ConfigDocument, Value};
     /// let file = folder.path().join("train.toml");
     /// std::fs::write(&file, "[training]\nbatch_size = [2, 4]\ndevice = \"cuda:0\"\n")?;
-    /// let document = Document::load_toml(&file).unwrap();
+    /// let document = ConfigDocument::load_toml(&file).unwrap();
     /// assert_eq!(document.section("training").unwrap().entry("device").unwrap().value, Value::Text("cuda:0".to_owned()));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
     /// # Errors
     /// A file that cannot be read or is no TOML; keys outside of a table, or in a nested one; each with its line.
-    pub fn load_toml(file: impl AsRef<Path>) -> Result<Document> {
+    pub fn load_toml(file: impl AsRef<Path>) -> Result<ConfigDocument> {
         let file = file.as_ref();
         let text = source(file, "a TOML file with the table [training]")?;
         let line = |place: Range<usize>| 1 + text[..place.start].matches('\n').count();
@@ -43,12 +43,12 @@ impl Document {
                 let at = line(key.span());
                 let value =
                     read(value).map_err(|problem| Error::config(format!("{}: {problem}", key.get_ref())).line(at))?;
-                Ok(Entry { key: key.into_inner().into_owned(), value, origin: Origin::Line(at) })
+                Ok(ConfigEntry { key: key.into_inner().into_owned(), value, origin: ValueOrigin::Line(at) })
             });
             Ok(SectionText { name: name.into_inner().into_owned(), line: at, entries: entries.collect::<Result<_>>()? })
         });
         let sections = sections.collect::<Result<_>>().map_err(|error: Error| error.file(file))?;
-        Ok(Document { surface: Surface::Configuration, file: file.to_path_buf(), sections })
+        Ok(ConfigDocument { surface: Surface::Configuration, file: file.to_path_buf(), sections })
     }
 }
 
@@ -74,11 +74,11 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    fn read(text: &str) -> Result<Document> {
+    fn read(text: &str) -> Result<ConfigDocument> {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("train.toml");
         std::fs::write(&file, text).unwrap();
-        Document::load_toml(&file)
+        ConfigDocument::load_toml(&file)
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
             (Value::Integer(10), Value::Number(1e-4), Value::Flag(true))
         );
         assert_eq!(value("sizes"), [2, 4].into_iter().collect());
-        assert_eq!(training.entry("sizes").unwrap().origin, Origin::Line(6));
+        assert_eq!(training.entry("sizes").unwrap().origin, ValueOrigin::Line(6));
     }
 
     #[test]

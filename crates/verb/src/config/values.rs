@@ -1,10 +1,10 @@
 //! The checked values of one section, defaults filled in, handed out as Rust types.
 
-use super::document::{Document, Entry, Origin, SectionText};
+use super::document::{ConfigDocument, ConfigEntry, SectionText, ValueOrigin};
 use super::from_value::FromValue;
 use super::literal::Value;
-use super::setting::{Form, Missing, Setting, Surface};
-use super::table::Table;
+use super::setting::{ArgumentForm, DefaultValue, Setting, Surface};
+use super::table::SettingTable;
 use perf4sight_base::error::{Error, Result, suggestion};
 use std::fmt::Display;
 use std::path::Path;
@@ -13,80 +13,80 @@ use std::time::Duration;
 /// The values of one section, or of the arguments of a verb, by the settings of its table.
 ///
 /// ```
-/// use perf4sight_verb::config::{Document, Table, Values, integer, path, text};
-/// static PROFILE: Table = Table {
+/// use perf4sight_verb::config::{ConfigDocument, SettingTable, SettingValues, integer, path, text};
+/// static PROFILE: SettingTable = SettingTable {
 ///     section: "profile",
 ///     about: "measures",
 ///     groups: &[&[
-///         integer("bs", 1, 64).many().required().help("sizes"),
-///         text("device").or("cpu").help("device"),
-///         path("log_dir").or("logs/{device}").help("folder"),
+///         integer("bs", 1, 64).many_values().required().help("sizes"),
+///         text("device").or_default("cpu").help("device"),
+///         path("log_dir").or_default("logs/{device}").help("folder"),
 ///     ]],
 /// };
-/// let document = Document::parse("[profile]\nbs= [2, 8]\n", "config.ini").unwrap();
-/// let values = Values::check(&document, &document.sections()[0], &PROFILE, &[]).unwrap();
+/// let document = ConfigDocument::parse("[profile]\nbs= [2, 8]\n", "config.ini").unwrap();
+/// let values = SettingValues::check(&document, &document.sections()[0], &PROFILE, &[]).unwrap();
 /// assert_eq!(values.get::<Vec<usize>>("bs").unwrap(), [2, 8]);
 /// assert_eq!(values.get::<String>("log_dir").unwrap(), "logs/cpu");
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Values<'a> {
-    pub(super) document: &'a Document,
+pub struct SettingValues<'a> {
+    pub(super) document: &'a ConfigDocument,
     pub(super) section: Option<&'a SectionText>,
-    pub(super) table: &'a Table,
-    pub(super) others: &'a [&'a Table],
+    pub(super) table: &'a SettingTable,
+    pub(super) others: &'a [&'a SettingTable],
     /// A key that is taken for unwritten.
     pub(super) without: Option<&'static str>,
 }
 
-impl<'a> Values<'a> {
+impl<'a> SettingValues<'a> {
     /// Checks a section against its table. Defaults may refer to the keys of the `others` tables.
     ///
     /// # Errors
     /// A key the table does not name (the nearest is suggested), a value of another kind, an empty list where the default is none, a
     /// required key that is missing, keys that contradict each other; each with file and line.
     pub fn check(
-        document: &'a Document,
+        document: &'a ConfigDocument,
         section: &'a SectionText,
-        table: &'a Table,
-        others: &'a [&'a Table],
-    ) -> Result<Values<'a>> {
-        let values = Values { document, section: Some(section), table, others, without: None };
+        table: &'a SettingTable,
+        others: &'a [&'a SettingTable],
+    ) -> Result<SettingValues<'a>> {
+        let values = SettingValues { document, section: Some(section), table, others, without: None };
         values.check_each(section)?;
-        values.known().try_for_each(|setting| values.check_needed(setting))?;
+        values.settings_here().try_for_each(|setting| values.check_needed(setting))?;
         Ok(values)
     }
 
     fn check_each(&self, section: &SectionText) -> Result<()> {
         section.entries.iter().try_for_each(|entry| self.check_entry(entry))?;
-        self.known().try_for_each(|setting| self.check_present(setting))?;
-        self.known().try_for_each(|setting| self.check_contradictions(setting))
+        self.settings_here().try_for_each(|setting| self.check_present(setting))?;
+        self.settings_here().try_for_each(|setting| self.check_contradictions(setting))
     }
 
     /// The same values, but for a key that takes its default.
     #[must_use]
     pub fn without(self, key: &'static str) -> Self {
-        Values { without: Some(key), ..self }
+        SettingValues { without: Some(key), ..self }
     }
 
     /// The checked arguments of a verb. One without the one that it is about is refused where arguments are parsed, or by the verb.
     ///
     /// # Errors
-    /// See [`Values::check`].
-    pub fn of_arguments(document: &'a Document, table: &'a Table) -> Result<Values<'a>> {
+    /// See [`SettingValues::check`].
+    pub fn of_arguments(document: &'a ConfigDocument, table: &'a SettingTable) -> Result<SettingValues<'a>> {
         let section = &document.sections[0];
-        let values = Values { document, section: Some(section), table, others: &[], without: None };
+        let values = SettingValues { document, section: Some(section), table, others: &[], without: None };
         values.check_each(section)?;
         Ok(values)
     }
 
     /// The settings that may be written here.
-    fn known(&self) -> impl Iterator<Item = &'static Setting> + Clone {
-        self.table.on(self.document.surface)
+    fn settings_here(&self) -> impl Iterator<Item = &'static Setting> + Clone {
+        self.table.for_surface(self.document.surface)
     }
 
-    fn check_entry(&self, entry: &Entry) -> Result<()> {
-        let Some(setting) = self.known().find(|setting| setting.key == entry.key) else {
-            let help = suggestion(&entry.key, self.known().map(|setting| setting.key));
+    fn check_entry(&self, entry: &ConfigEntry) -> Result<()> {
+        let Some(setting) = self.settings_here().find(|setting| setting.key == entry.key) else {
+            let help = suggestion(&entry.key, self.settings_here().map(|setting| setting.key));
             return Err(self.error(&entry.key, "no such key in this section").help(help));
         };
         if entry.value == Value::List(Vec::new()) && !setting.may_be_empty() {
@@ -110,7 +110,7 @@ impl<'a> Values<'a> {
     }
 
     fn check_present(&self, setting: &Setting) -> Result<()> {
-        if self.writes(setting.key) || setting.missing(self.document.surface) != Missing::Required {
+        if self.writes(setting.key) || setting.missing(self.document.surface) != DefaultValue::Required {
             return Ok(());
         }
         let error = self.error(setting.key, "this key is required").expected(setting.expected());
@@ -118,14 +118,14 @@ impl<'a> Values<'a> {
     }
 
     /// Whether a key is written and says something: a flag that is off does not.
-    pub fn says(&self, key: &str) -> bool {
+    pub fn is_set(&self, key: &str) -> bool {
         self.written(key).is_some_and(|value| *value != Value::Flag(false))
     }
 
     /// Refuses a key without the one that it is about.
     fn check_needed(&self, setting: &Setting) -> Result<()> {
         let key = setting.key;
-        match setting.argument.requires.filter(|needed| self.says(key) && !self.says(needed)) {
+        match setting.argument.requires.filter(|needed| self.is_set(key) && !self.is_set(needed)) {
             Some(needed) => {
                 let error = self.error(key, format!("it means nothing without {needed}"));
                 Err(error.help(format!("write {needed}, too, or leave {key} out")))
@@ -136,10 +136,10 @@ impl<'a> Values<'a> {
 
     /// Refuses a key with one that contradicts it.
     fn check_contradictions(&self, setting: &Setting) -> Result<()> {
-        let is_said = |other: &Setting| self.says(other.key) && setting.contradicts(other);
-        match self.known().find(|other| self.says(setting.key) && is_said(other)) {
+        let is_said = |other: &Setting| self.is_set(other.key) && setting.contradicts(other);
+        match self.settings_here().find(|other| self.is_set(setting.key) && is_said(other)) {
             Some(other) => {
-                let problem = format!("{} is given, too, and contradicts it", self.spelled(other.key));
+                let problem = format!("{} is given, too, and contradicts it", self.spelling(other.key));
                 Err(self.error(setting.key, problem).expected("one of both"))
             }
             None => Ok(()),
@@ -175,23 +175,23 @@ impl<'a> Values<'a> {
     ///
     /// # Errors
     /// The error of `parse`, with the place of the key.
-    pub fn named<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T>) -> Result<T> {
-        parse(&self.get::<String>(key)?).map_err(|error| self.placed(key, error))
+    pub fn parse_word<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T>) -> Result<T> {
+        parse(&self.get::<String>(key)?).map_err(|error| self.with_place(key, error))
     }
 
     /// The same of a key that may be unset.
     ///
     /// # Errors
-    /// See [`Values::named`].
+    /// See [`SettingValues::parse_word`].
     pub fn named_if_set<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Option<T>> {
         let set = self.get::<Option<String>>(key)?.is_some();
-        set.then(|| self.named(key, parse)).transpose()
+        set.then(|| self.parse_word(key, parse)).transpose()
     }
 
     /// A number of seconds.
     ///
     /// # Errors
-    /// More of them than a clock counts; see [`Values::get`].
+    /// More of them than a clock counts; see [`SettingValues::get`].
     pub fn seconds(&self, key: &str) -> Result<Duration> {
         let seconds: f64 = self.get(key)?;
         Duration::try_from_secs_f64(seconds)
@@ -202,7 +202,7 @@ impl<'a> Values<'a> {
     /// so that words may hold blanks; none where it is unset.
     ///
     /// # Errors
-    /// A first word that is no program, as a script or all words in one; see [`Values::get`].
+    /// A first word that is no program, as a script or all words in one; see [`SettingValues::get`].
     pub fn command(&self, key: &str) -> Result<Vec<String>> {
         let command: Vec<String> = self.get::<Option<Vec<String>>>(key)?.unwrap_or_default();
         let command: Vec<String> = match command.as_slice() {
@@ -223,35 +223,35 @@ impl<'a> Values<'a> {
     fn is_list(&self, key: &str) -> bool {
         let entry = self.section.and_then(|section| section.entry(key));
         // An argument or override is read as one of several, whether or not it is written as a list.
-        let is_of_file = |entry: &&Entry| matches!(entry.origin, Origin::Line(_));
+        let is_of_file = |entry: &&ConfigEntry| matches!(entry.origin, ValueOrigin::Line(_));
         entry.filter(is_of_file).is_some_and(|entry| matches!(entry.value, Value::List(_)))
     }
 
     fn is_behind_dashes(&self, key: &str) -> bool {
         let form = self.table.setting(key).map(|setting| setting.argument.form);
-        self.document.surface == Surface::CommandLine && form == Some(Form::Command)
+        self.document.surface == Surface::CommandLine && form == Some(ArgumentForm::Command)
     }
 
     /// The words of a list, each parsed into the item of that name.
     ///
     /// # Errors
     /// The error of `parse`, with the place of the key.
-    pub fn each<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
+    pub fn parse_words<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
         let words: Vec<String> = self.get(key)?;
-        words.iter().map(|word| parse(word).map_err(|error| self.placed(key, error))).collect()
+        words.iter().map(|word| parse(word).map_err(|error| self.with_place(key, error))).collect()
     }
 
     /// An error about a setting, with its place.
     pub fn error(&self, key: &str, problem: impl Display) -> Error {
         match self.is_argument(key) {
-            true => self.placed(key, Error::usage(problem.to_string())),
-            false => self.placed(key, Error::config(format!("[{}] {key}: {problem}", self.table.section))),
+            true => self.with_place(key, Error::usage(problem.to_string())),
+            false => self.with_place(key, Error::config(format!("[{}] {key}: {problem}", self.table.section))),
         }
     }
 
     /// Any error, placed where a setting is written, or at its section where it is not.
-    pub fn placed(&self, key: &str, error: Error) -> Error {
-        self.located(key, if self.is_argument(key) { error.typed() } else { error })
+    pub fn with_place(&self, key: &str, error: Error) -> Error {
+        self.located(key, if self.is_argument(key) { error.as_usage_error() } else { error })
     }
 
     /// An error of what a setting names, such as a file that cannot be read, placed where a configuration sets it.
@@ -269,10 +269,10 @@ impl<'a> Values<'a> {
             let flag = self.table.setting(key).and_then(Setting::flag);
             return flag.into_iter().fold(error, |error, flag| error.file(format!("--{flag}")));
         }
-        let error = error.configured();
+        let error = error.as_config_error();
         match self.section.and_then(|section| section.entry(key)).map(|entry| &entry.origin) {
-            Some(Origin::Override(text) | Origin::Argument(text)) => error.file(text),
-            Some(Origin::Line(line)) => error.file(self.document.file()).line(*line),
+            Some(ValueOrigin::Override(text) | ValueOrigin::Argument(text)) => error.file(text),
+            Some(ValueOrigin::Line(line)) => error.file(self.document.file()).line(*line),
             None => self.at_section(error),
         }
     }
@@ -287,22 +287,22 @@ impl<'a> Values<'a> {
     }
 
     /// How people find a setting here: its key, or its flag.
-    pub fn spelled(&self, key: &str) -> String {
+    pub fn spelling(&self, key: &str) -> String {
         let setting = self.table.setting(key).filter(|_| self.is_argument(key));
-        setting.map_or_else(|| key.to_owned(), Setting::spelled)
+        setting.map_or_else(|| key.to_owned(), Setting::spelling)
     }
 
     /// How people write a value of a setting here: `stage = training`, or `--stage training`.
     pub fn written_as(&self, key: &str, value: &str) -> String {
         let equals = if self.is_argument(key) { "" } else { "= " };
-        format!("{} {equals}{value}", self.spelled(key))
+        format!("{} {equals}{value}", self.spelling(key))
     }
 
     /// Whether a setting is, or would be, written on the command line.
     fn is_argument(&self, key: &str) -> bool {
         match self.section.and_then(|section| section.entry(key)).map(|entry| &entry.origin) {
-            Some(Origin::Argument(_)) => true,
-            Some(Origin::Override(_) | Origin::Line(_)) => false,
+            Some(ValueOrigin::Argument(_)) => true,
+            Some(ValueOrigin::Override(_) | ValueOrigin::Line(_)) => false,
             None => self.document.surface == Surface::CommandLine,
         }
     }
@@ -313,7 +313,7 @@ impl<'a> Values<'a> {
     }
 
     /// The written entries, in order.
-    pub fn entries(&self) -> &'a [Entry] {
+    pub fn entries(&self) -> &'a [ConfigEntry] {
         self.section.map_or(&[], |section| &section.entries)
     }
 

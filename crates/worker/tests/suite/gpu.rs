@@ -5,9 +5,9 @@ use crate::fixtures::Scene;
 use crate::{WORKER, asked};
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
-use perf4sight_cost::device::program::Program;
-use perf4sight_cost::device::protocol::About;
-use perf4sight_cost::device::{Job, Measurement};
+use perf4sight_cost::device::program::WorkerProgram;
+use perf4sight_cost::device::protocol::WorkerAbout;
+use perf4sight_cost::device::{Measurement, MeasurementJob};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
@@ -52,7 +52,7 @@ fn worker(scene: &Scene) -> Command {
 }
 
 /// What the worker says of itself, asked to look for GPUs, where that driver is installed.
-fn about(scene: &Scene, cuda: &str) -> About {
+fn about(scene: &Scene, cuda: &str) -> WorkerAbout {
     let mut command = worker(scene);
     command.args(["--about", cuda]).env("LD_LIBRARY_PATH", scene.path("driver")).env_remove("LIBTORCH_CUDA");
     let output = command.output().unwrap();
@@ -81,7 +81,7 @@ fn asking_a_worker_for_the_processor_only_looks_for_no_gpu() {
     driver(&scene, 100, 13000);
     let mut command = worker(&scene);
     command.arg("--about").env("LIBTORCH_CUDA", scene.path("torch"));
-    let about: About = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+    let about: WorkerAbout = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
     assert_eq!((about.no_gpu, about.gpus.len()), (None, 0));
 }
 
@@ -121,7 +121,7 @@ fn the_cuda_half_is_looked_for_in_the_documented_order() {
         command.args(["--about", &key.map_or("--cuda".into(), |key| format!("--cuda={key}"))]);
         command.env("VIRTUAL_ENV", scene.path("venv")).env("PYTHONS_TORCH", python).env_remove("LIBTORCH_CUDA");
         variable.map(|path| command.env("LIBTORCH_CUDA", path));
-        let about: About = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        let about: WorkerAbout = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
         about.no_gpu.unwrap()
     };
     for (key, variable, found) in
@@ -167,14 +167,14 @@ fn the_real_cuda_half_loads_into_the_worker() {
     driver(&scene, 0, 12040);
     let mut command = worker(&scene);
     command.args(["--about", "--cuda"]).env("LD_LIBRARY_PATH", scene.path("driver"));
-    let about: About = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+    let about: WorkerAbout = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
     let why = about.no_gpu.unwrap();
     println!("{why}");
     assert!(why.contains("the NVIDIA driver runs CUDA 12.4, and libtorch 2.11.0+cu13"), "{why}");
     assert!(why.contains("needs 13.0") && why.contains("update the NVIDIA driver"), "{why}");
 }
 
-fn gpu(worker: Program) -> Hardware {
+fn gpu(worker: WorkerProgram) -> Hardware {
     Hardware { kind: DeviceKind::parse("cuda").unwrap(), ..processor(worker) }
 }
 
@@ -206,7 +206,7 @@ fn the_python_worker_conforms_on_a_gpu_and_counts_the_same_memory() {
     for name in ["resnet18", "mobilenetv2", "googlenet"] {
         let (_folder, path) = file(&zoo::build(name, Dataset::Imagenet).unwrap());
         for stage in Stage::ALL {
-            let job = Job { workload: Workload::published(stage, 8), ..job(&path) };
+            let job = MeasurementJob { workload: Workload::published(stage, 8), ..job(&path) };
             let [theirs, ours] = [&python, &own].map(|device| memory_of(device, &job));
             println!("{name} {stage}: {theirs:?} {ours:?}");
             let apart = |theirs: u64, ours: u64| (theirs as f64 / ours as f64 - 1.0).abs();

@@ -5,8 +5,8 @@ use crate::own_worker;
 use perf4sight_base::units::Bytes;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::protocol::{LayersReading, StepRule};
-use perf4sight_cost::device::{Job, Measurement};
-use perf4sight_cost::records::layers::Pass;
+use perf4sight_cost::device::{Measurement, MeasurementJob};
+use perf4sight_cost::records::layers::StepPart;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{Activation, Linear, NetworkBuilder, Op, Shape};
@@ -29,7 +29,7 @@ fn workers_count_the_same_memory() {
     for name in ["resnet18", "squeezenet", "mobilenetv2", "googlenet"] {
         let (_folder, path) = file(&zoo::build(name, Dataset::Cifar10).unwrap());
         for stage in Stage::ALL {
-            let job = Job { workload: Workload::published(stage, 8), ..job(&path) };
+            let job = MeasurementJob { workload: Workload::published(stage, 8), ..job(&path) };
             let [theirs, ours] = [&python, &own].map(|device| memory_of(device, &job).allocated as f64);
             println!("{name} {stage}: {theirs} / {ours} = {:.4}", theirs / ours);
             assert!((theirs / ours - 1.0).abs() < 0.01, "{name}, {stage}: {theirs} and {ours} bytes");
@@ -56,7 +56,7 @@ fn allocated_memory_is_what_the_tensors_add_up_to() {
     let linear = builder.add("linear", linear, &[flat]).unwrap();
     let relu = builder.add("relu", Op::Activation(Activation::Relu), &[linear]).unwrap();
     let (_folder, path) = file(&builder.finish(relu));
-    let job = |stage| Job { workload: Workload::published(stage, 8), ..job(&path) };
+    let job = |stage| MeasurementJob { workload: Workload::published(stage, 8), ..job(&path) };
     // fp32: weights 1200 x 1000, input 8 x 1200, result 8 x 1000 that the ReLU overwrites.
     let (weights, input, result) = (4_800_000, 38_400, 32_000);
     let inference = memory_of(&libtorch(), &job(Stage::Inference));
@@ -70,8 +70,8 @@ fn allocated_memory_is_what_the_tensors_add_up_to() {
 }
 
 /// The layers of a job, and what they add up to over the plain step.
-fn layers_of(device: &Hardware, job: &Job) -> (LayersReading, f64) {
-    match measure(device, &Job { memory: false, layers: true, ..job.clone() }) {
+fn layers_of(device: &Hardware, job: &MeasurementJob) -> (LayersReading, f64) {
+    match measure(device, &MeasurementJob { memory: false, layers: true, ..job.clone() }) {
         Measurement::Measured { layers: Some(layers), .. } => {
             let sum: f64 = layers.times.iter().map(|time| time.milliseconds).sum();
             (layers.clone(), sum / layers.step)
@@ -86,16 +86,18 @@ fn every_operation_of_a_step_is_timed_and_together_they_are_the_step() {
     let (_folder, path) = file(&network);
     let names: Vec<&str> = network.nodes().iter().skip(1).map(|node| node.name.as_str()).collect();
     for stage in Stage::ALL {
-        let job = Job { workload: Workload::published(stage, 1), ..job(&path) };
+        let job = MeasurementJob { workload: Workload::published(stage, 1), ..job(&path) };
         let (layers, share) = layers_of(&libtorch(), &job);
         let timed = |pass| -> Vec<&str> {
             let times = layers.times.iter().filter(|time| time.pass == pass);
             times.map(|time| time.node.as_deref().unwrap_or("-")).collect()
         };
         let training = stage == Stage::Training;
-        assert_eq!(timed(Pass::Forward), names);
-        assert!(timed(Pass::Backward).len() <= names.len() && timed(Pass::Backward).contains(&names[0]) == training);
-        for pass in [Pass::Loss, Pass::ZeroGrad, Pass::Optimizer] {
+        assert_eq!(timed(StepPart::Forward), names);
+        assert!(
+            timed(StepPart::Backward).len() <= names.len() && timed(StepPart::Backward).contains(&names[0]) == training
+        );
+        for pass in [StepPart::Loss, StepPart::ZeroGrad, StepPart::Optimizer] {
             assert_eq!(timed(pass), if training { vec!["-"] } else { vec![] }, "{pass:?}");
         }
         // Three steps next to other tests; the command below looks closely.
@@ -114,7 +116,7 @@ fn operations_timed_in_place_add_up_to_the_plain_step() {
     for name in ["squeezenet", "mnasnet", "mobilenetv2", "resnet18", "resnet50"] {
         let (_folder, path) = file(&zoo::build(name, Dataset::Imagenet).unwrap());
         for (stage, batch) in Stage::ALL.into_iter().flat_map(|stage| [1, 8].map(|batch| (stage, batch))) {
-            let job = Job { workload: Workload::published(stage, batch), ..job(&path) };
+            let job = MeasurementJob { workload: Workload::published(stage, batch), ..job(&path) };
             let (layers, share) = layers_of(&device, &job);
             println!("| {name} | {stage} | {batch} | {:.1} ms | {share:.3} |", layers.step);
             shares.push(share);

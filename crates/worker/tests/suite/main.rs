@@ -15,7 +15,7 @@ mod operations;
 mod program;
 
 use conformance::asked;
-use perf4sight_cost::device::program::Program;
+use perf4sight_cost::device::program::WorkerProgram;
 use std::path::{Path, PathBuf};
 
 /// The root of the repository.
@@ -30,6 +30,6 @@ fn program() -> PathBuf {
     program
 }
 
-fn own_worker() -> Program {
+fn own_worker() -> WorkerProgram {
     asked(&[WORKER])
 }

@@ -7,7 +7,7 @@ use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_network::{
-    Activation, Binary, Conv, ConvTranspose, Interpolation, Linear, Network, NetworkBuilder, Op, Shape, Window,
+    Activation, BinaryFunction, Conv, ConvTranspose, Interpolation, Linear, Network, NetworkBuilder, Op, Shape, Window,
 };
 use perf4sight_step::workload::{
     Accumulate, Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Stage, Step, Trainable, ZeroGrad,
@@ -208,7 +208,7 @@ fn pyramid() -> Network {
         let resize = Op::Resize { image: [side, side], interpolation: Interpolation::Nearest, corners: false };
         let wide = builder.add(format!("wide{level}"), resize, &[levels[3 - level]]).unwrap();
         let lateral = builder.add(format!("lateral{level}"), conv(1, 1), &[features[level]]).unwrap();
-        levels.push(builder.add(format!("sum{level}"), Op::Binary(Binary::Add), &[lateral, wide]).unwrap());
+        levels.push(builder.add(format!("sum{level}"), Op::Binary(BinaryFunction::Add), &[lateral, wide]).unwrap());
     }
     builder.finish_with(&levels.into_iter().rev().collect::<Vec<_>>())
 }

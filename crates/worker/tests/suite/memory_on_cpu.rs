@@ -2,17 +2,17 @@
 
 use crate::conformance::measure;
 use crate::{ROOT, own_worker};
-use perf4sight_base::stats::Scores;
+use perf4sight_base::stats::ErrorScores;
 use perf4sight_base::units::Bytes;
 use perf4sight_cost::device::hardware::Hardware;
 use perf4sight_cost::device::kind::DeviceKind;
-use perf4sight_cost::device::program::Program;
+use perf4sight_cost::device::program::WorkerProgram;
 use perf4sight_cost::device::protocol::StepRule;
-use perf4sight_cost::device::{Allowance, Device, Job, Measurement};
-use perf4sight_cost::pruning::{Goal, Pruner, Ranking, generator};
+use perf4sight_cost::device::{Device, Measurement, MeasurementJob, RunAllowance};
+use perf4sight_cost::pruning::{FilterRanking, Pruner, PruningGoal, generator};
 use perf4sight_cost::records::Variant;
 use perf4sight_machine::LocalMachine;
-use perf4sight_machine::description::Description;
+use perf4sight_machine::description::MachineDescription;
 use perf4sight_memory::Simulation;
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
@@ -34,12 +34,12 @@ pub(crate) fn worker() -> Hardware {
 const INSTRUCTIONS: &str = "AVX512_CORE_BF16";
 
 /// Counting needs no timing: one step to warm up and one more, in which the optimizer has its state.
-pub(crate) fn counting(worker: Program) -> Hardware {
+pub(crate) fn counting(worker: WorkerProgram) -> Hardware {
     limited_to(INSTRUCTIONS, worker)
 }
 
 /// The same, with instructions that oneDNN calls by that name at most.
-pub(crate) fn limited_to(instructions: &str, mut worker: Program) -> Hardware {
+pub(crate) fn limited_to(instructions: &str, mut worker: WorkerProgram) -> Hardware {
     worker.words.splice(0..0, ["env".to_owned(), format!("ONEDNN_MAX_CPU_ISA={instructions}")]);
     Hardware {
         kind: DeviceKind::Cpu,
@@ -61,8 +61,8 @@ fn variant(name: &str, level: u8) -> Network {
 
 pub(crate) fn pruned(network: &Network, level: u8) -> Network {
     let pruner = Pruner::new(network);
-    let ranking = Ranking::random(&pruner, &mut generator(7, network.name(), level, 0));
-    pruner.prune(&ranking, Goal::percent(network, f64::from(level))).unwrap().network
+    let ranking = FilterRanking::random(&pruner, &mut generator(7, network.name(), level, 0));
+    pruner.prune(&ranking, PruningGoal::percent(network, f64::from(level))).unwrap().network
 }
 
 /// Bytes that libtorch counted and bytes that were simulated.
@@ -97,13 +97,22 @@ pub(crate) fn compare_by(device: &Hardware, network: &Network, level: u8, step: 
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("network.onnx");
     onnx::write(network, &file).unwrap();
-    let platform = Platform::processor(Description::here().wide_vectors()).unwrap();
+    let platform = Platform::processor(MachineDescription::here().wide_vectors()).unwrap();
     let simulation = Simulation::new(network, step, &platform);
     let pair = |&batch: &u64| {
         let (variant, workload) = (Variant::new(network.name(), level), Workload { step, batch });
-        let allowance = Allowance::default();
+        let allowance = RunAllowance::default();
         let file = file.clone();
-        let job = Job { variant, file, workload, latency: false, memory: true, layers: false, round: 1, allowance };
+        let job = MeasurementJob {
+            variant,
+            file,
+            workload,
+            latency: false,
+            memory: true,
+            layers: false,
+            round: 1,
+            allowance,
+        };
         match measure(device, &job) {
             Measurement::Measured { memory: Some(memory), .. } => {
                 Pair { counted: Bytes(memory.allocated), simulated: simulation.peak(batch).allocated }
@@ -114,9 +123,9 @@ pub(crate) fn compare_by(device: &Hardware, network: &Network, level: u8, step: 
     batches.iter().map(pair).collect()
 }
 
-pub(crate) fn check(pairs: &[Pair]) -> Scores {
+pub(crate) fn check(pairs: &[Pair]) -> ErrorScores {
     let mib = |part: fn(&Pair) -> Bytes| pairs.iter().map(|pair| part(pair).mib()).collect::<Vec<f64>>();
-    let scores = Scores::of(&mib(|pair| pair.counted), &mib(|pair| pair.simulated)).unwrap();
+    let scores = ErrorScores::compute(&mib(|pair| pair.counted), &mib(|pair| pair.simulated)).unwrap();
     let worst = pairs.iter().map(|pair| pair.error().abs()).fold(0.0, f64::max);
     assert!(scores.mape <= 2.0, "off by {:.2} % on average", scores.mape);
     assert!(worst <= 6.0, "off by {worst:.2} % at worst");
@@ -143,7 +152,11 @@ fn the_allocator_of_this_processor_is_reproduced() {
 #[ignore = "takes half an hour; run with: cargo test -p perf4sight-worker the_whole_zoo -- --ignored --nocapture"]
 fn the_whole_zoo() {
     let batches = [1, 4, 16];
-    println!("{:?}\n{}\n", worker().setting(), Platform::processor(Description::here().wide_vectors()).unwrap().title);
+    println!(
+        "{:?}\n{}\n",
+        worker().setting(),
+        Platform::processor(MachineDescription::here().wide_vectors()).unwrap().title
+    );
     println!("| network | level | stage | batch 1 | batch 4 | batch 16 |\n|---|---|---|---|---|---|");
     let mut all = Vec::new();
     for (name, level) in zoo::names().flat_map(|name| [0, 30, 70].map(|level| (name, level))) {

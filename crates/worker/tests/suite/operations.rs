@@ -5,8 +5,8 @@ use crate::conformance::{measure, python_worker};
 use crate::memory_on_cpu::{compare, pruned, worker};
 use crate::{ROOT, own_worker};
 use perf4sight_cost::device::hardware::Hardware;
-use perf4sight_cost::device::{Allowance, Job, Measurement};
-use perf4sight_cost::features::physical::{Class, kernels};
+use perf4sight_cost::device::{Measurement, MeasurementJob, RunAllowance};
+use perf4sight_cost::features::physical::{KernelClass, kernels};
 use perf4sight_cost::records::Variant;
 use perf4sight_network::{Network, NodeId, Op};
 use perf4sight_onnx as onnx;
@@ -63,7 +63,7 @@ fn read(export: &Export) -> Result<Network, String> {
         wrong.push("is another network where it is written and read again".to_string());
     }
     let classes = kernels(&network, Step::published(Stage::Training));
-    if unknown.is_empty() && classes.iter().any(|kernel| kernel.class == Class::Unknown) {
+    if unknown.is_empty() && classes.iter().any(|kernel| kernel.class == KernelClass::Unknown) {
         wrong.push("has kernels of no class".to_string());
     }
     if wrong.is_empty() { Ok(network) } else { Err(wrong.join("; ")) }
@@ -75,8 +75,9 @@ fn run(worker: &Hardware, network: &Network, stage: Stage) -> Result<(), String>
     let file = folder.path().join("network.onnx");
     onnx::write(network, &file).unwrap();
     let (variant, workload) = (Variant::new("operation", 0), Workload::published(stage, 3));
-    let allowance = Allowance::default();
-    let job = Job { variant, file, workload, latency: false, memory: true, layers: false, round: 1, allowance };
+    let allowance = RunAllowance::default();
+    let job =
+        MeasurementJob { variant, file, workload, latency: false, memory: true, layers: false, round: 1, allowance };
     match measure(worker, &job) {
         Measurement::Measured { .. } => Ok(()),
         other => Err(format!("{stage}: {other:?}")),

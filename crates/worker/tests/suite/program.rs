@@ -4,7 +4,7 @@ use crate::conformance::asked;
 use crate::fixtures::{Scene, runs, within_patience};
 use crate::{own_worker, program};
 use perf4sight_cost::records;
-use perf4sight_cost::records::{Provenance, Variant};
+use perf4sight_cost::records::{ProfileProvenance, Variant};
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
 use perf4sight_onnx as onnx;
@@ -50,7 +50,7 @@ fn a_real_profile_stops_where_memory_ends() {
         // Where chance has it run before 512, it fails by itself.
         assert!(["skipped@1024", "out_of_memory@1024"].contains(&ended[2].as_str()), "{ended:?}");
     }
-    let setting = Provenance::load(&log_dir).unwrap().unwrap().setting;
+    let setting = ProfileProvenance::load(&log_dir).unwrap().unwrap().setting;
     assert_eq!((setting["libtorch"].as_str(), setting["threads"].as_str()), ("2.11.0", "1"));
     profile().says("skipping 3 of 3 configurations");
 }

@@ -2,14 +2,14 @@
 
 use super::colours::of_work;
 use super::milliseconds;
-use crate::verb::bars::Bars;
-use crate::verb::run::Run;
+use crate::verb::bars::RunBars;
+use crate::verb::run::TracedRun;
 use crate::verb::tables;
-use crate::verb::tables::Whose;
-use crate::{Idle, RankBreakdown, Work};
+use crate::verb::tables::RankScope;
+use crate::{GpuWork, IdleCause, RankBreakdown};
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Block, Chart, Colour, Plot, Rows, Series, Table, Texture};
-use perf4sight_traces::{Ranked, Trace};
+use perf4sight_report::{Block, Chart, Colour, Plot, Series, Table, TableBuilder, Texture};
+use perf4sight_traces::{RankTrace, Trace};
 use std::collections::BTreeMap;
 
 const VALUE: &str = "time per iteration (ms)";
@@ -18,9 +18,9 @@ const FEW: usize = 8;
 const STREAMS: usize = 40;
 
 /// Charts of work and of idle time, and a table of streams.
-pub(super) fn blocks(run: &Run) -> Vec<Block> {
+pub(super) fn blocks(run: &TracedRun) -> Vec<Block> {
     let mut blocks = vec![Block::Chart(work(run)), Block::Chart(idle(run))];
-    if let Some(whose) = Whose::main(run) {
+    if let Some(whose) = RankScope::main(run) {
         blocks.extend([tables::work(whose), tables::idle(run, whose)].map(Block::Table));
     }
     let streams = streams(run);
@@ -28,10 +28,10 @@ pub(super) fn blocks(run: &Run) -> Vec<Block> {
     blocks
 }
 
-fn work(run: &Run) -> Chart {
-    let bars = Bars(vec![("", run)]);
-    let exposed = Work::ALL.map(|work| {
-        let times = bars.milliseconds(|own| Some(own.device.exposed(work) as f64));
+fn work(run: &TracedRun) -> Chart {
+    let bars = RunBars(vec![("", run)]);
+    let exposed = GpuWork::ALL.map(|work| {
+        let times = bars.milliseconds(|own| Some(own.device.exposed_time(work) as f64));
         Series::new(work.name(), times).coloured(of_work(work)).textured(Texture::Plain)
     });
     let idle = bars.milliseconds(|own| Some(own.device.idle as f64));
@@ -41,29 +41,29 @@ fn work(run: &Run) -> Chart {
     Chart::new("What accelerators work on", caption, Plot::StackedBars(plot))
 }
 
-fn idle(run: &Run) -> Chart {
-    let bars = Bars(vec![("", run)]);
-    let time = |(place, cause): (usize, Idle)| {
+fn idle(run: &TracedRun) -> Chart {
+    let bars = RunBars(vec![("", run)]);
+    let time = |(place, cause): (usize, IdleCause)| {
         let times = bars.milliseconds(|own| Some(own.idle?.get(cause)? as f64));
         let texture = [Texture::Plain, Texture::Rising, Texture::Falling, Texture::Crossed, Texture::Level][place];
         Series::new(cause.name(), times).coloured(of_cause(cause)).textured(texture)
     };
-    let plot = bars.plot(VALUE, Idle::ALL.into_iter().enumerate().map(time).collect(), Vec::new());
+    let plot = bars.plot(VALUE, IdleCause::ALL.into_iter().enumerate().map(time).collect(), Vec::new());
     let caption = "Why no stream works: the host has launched nothing yet, a launched kernel has not begun, or the host waits for the accelerator or for another rank.";
     Chart::new("Why accelerators are idle", caption, Plot::StackedBars(plot))
 }
 
-fn of_cause(cause: Idle) -> Colour {
+fn of_cause(cause: IdleCause) -> Colour {
     match cause {
-        Idle::Host => Colour::Nth(7),
-        Idle::KernelLaunch => Colour::Nth(2),
-        Idle::Synchronisation => Colour::Variation,
-        Idle::AnotherRank => Colour::Nth(4),
-        Idle::NoLaunch => Colour::Rival,
+        IdleCause::Host => Colour::Nth(7),
+        IdleCause::KernelLaunch => Colour::Nth(2),
+        IdleCause::Synchronisation => Colour::Variation,
+        IdleCause::AnotherRank => Colour::Nth(4),
+        IdleCause::NoLaunch => Colour::Rival,
     }
 }
 
-struct Stream {
+struct StreamTime {
     rank: u32,
     name: String,
     /// Nanoseconds over all iterations.
@@ -73,14 +73,14 @@ struct Stream {
     share: Option<Percent>,
 }
 
-fn streams_of((ranked, rank): (&Ranked, &RankBreakdown)) -> Vec<Stream> {
+fn streams_of((ranked, rank): (&RankTrace, &RankBreakdown)) -> Vec<StreamTime> {
     let mut works: BTreeMap<_, i64> = BTreeMap::new();
-    for (track, time) in rank.counted().flat_map(|iteration| &iteration.device.streams) {
+    for (track, time) in rank.counted_iterations().flat_map(|iteration| &iteration.device.streams) {
         *works.entry(*track).or_default() += time;
     }
-    let all: i64 = rank.counted().map(|iteration| iteration.sets.total()).sum();
-    let count = rank.counted().count().max(1) as f64;
-    let stream = |(track, time)| Stream {
+    let all: i64 = rank.counted_iterations().map(|iteration| iteration.sets.total()).sum();
+    let count = rank.counted_iterations().count().max(1) as f64;
+    let stream = |(track, time)| StreamTime {
         rank: rank.rank,
         name: name_of_stream(&ranked.trace, track),
         time,
@@ -90,15 +90,15 @@ fn streams_of((ranked, rank): (&Ranked, &RankBreakdown)) -> Vec<Stream> {
     works.into_iter().map(stream).collect()
 }
 
-fn streams(run: &Run) -> Table {
-    let mut rows: Vec<Stream> = run.ranks().flat_map(streams_of).collect();
+fn streams(run: &TracedRun) -> Table {
+    let mut rows: Vec<StreamTime> = run.ranks().flat_map(streams_of).collect();
     let title = match rows.len().saturating_sub(STREAMS) {
         0 => "Streams, per iteration".to_owned(),
         more => format!("Streams, per iteration; {more} more, which work less, are not listed"),
     };
     rows.sort_by_key(|row| std::cmp::Reverse(row.time));
     rows.truncate(STREAMS);
-    Rows::new(title, rows)
+    TableBuilder::new(title, rows)
         .number("rank", "rank", |row| u64::from(row.rank))
         .text("stream", "stream", |row| row.name.clone())
         .number("busy_ms", "works", |row| Milliseconds(row.each))

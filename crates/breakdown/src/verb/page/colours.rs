@@ -1,6 +1,6 @@
 //! The meaning of colours and textures on the page.
 
-use crate::{TimeCategory, Work};
+use crate::{GpuWork, TimeCategory};
 use perf4sight_report::{Colour, Texture};
 
 pub(super) fn of_category(category: TimeCategory) -> Colour {
@@ -15,12 +15,12 @@ pub(super) fn of_category(category: TimeCategory) -> Colour {
 
 pub(super) const GPU: Colour = Colour::Nth(3);
 
-pub(super) fn of_work(work: Work) -> Colour {
+pub(super) fn of_work(work: GpuWork) -> Colour {
     match work {
-        Work::Kernel => GPU,
-        Work::Collective => Colour::Nth(4),
-        Work::Copy => Colour::Nth(6),
-        Work::Set => Colour::Truth,
+        GpuWork::Kernel => GPU,
+        GpuWork::Collective => Colour::Nth(4),
+        GpuWork::Copy => Colour::Nth(6),
+        GpuWork::Set => Colour::Truth,
     }
 }
 

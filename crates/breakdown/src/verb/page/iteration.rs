@@ -2,9 +2,9 @@
 
 use super::accelerators::name_of_stream;
 use super::colours::{GPU, of_category, of_work};
-use super::{Typical, milliseconds};
-use crate::{Lane, LaneContent, LaneKind, LaneSpan, Operation, TimeCategory, Work, lanes};
-use perf4sight_report::{Axis, Block, Chart, Colour, Plot, Series, Span, Texture, Timeline};
+use super::{TypicalIteration, milliseconds};
+use crate::{GpuWork, Lane, LaneContent, LaneKind, LaneSpan, TimeCategory, TrainingOperation, lanes};
+use perf4sight_report::{Axis, Block, Chart, Colour, Plot, Series, Texture, Timeline, TimelineSpan};
 use perf4sight_traces::TrackId;
 use perf4sight_traces::shortened::{briefest, cut};
 
@@ -12,32 +12,32 @@ use perf4sight_traces::shortened::{briefest, cut};
 const THREADS: usize = 6;
 const STREAMS: usize = 8;
 
-pub(super) fn blocks(typical: &Typical) -> [Block; 2] {
+pub(super) fn blocks(typical: &TypicalIteration) -> [Block; 2] {
     let file = typical.ranked.trace.file.display();
     let all = format!("All single events: open {file} in Perfetto (ui.perfetto.dev, Open trace file).");
     [Block::Chart(chart(typical)), Block::Text(all)]
 }
 
-fn chart(typical: &Typical) -> Chart {
+fn chart(typical: &TypicalIteration) -> Chart {
     let (trace, iteration) = (&typical.ranked.trace, typical.iteration);
     let mut all = lanes(trace, typical.rank, iteration);
     leave_copies(typical, &mut all);
-    let threads = leave(&mut all, THREADS, |of| matches!(of, LaneKind::Thread(_)));
-    let streams = leave(&mut all, STREAMS, |of| matches!(of, LaneKind::Stream(_)));
+    let threads = keep_first(&mut all, THREADS, |of| matches!(of, LaneKind::Thread(_)));
+    let streams = keep_first(&mut all, STREAMS, |of| matches!(of, LaneKind::Stream(_)));
     let contents = TimeCategory::ALL.map(LaneContent::TimeCategory).into_iter();
-    let contents = contents.chain([LaneContent::Operation(Operation::Other), LaneContent::Busy]);
-    let series = contents.chain(Work::ALL.map(LaneContent::Work)).map(|content| {
-        let (name, colour) = looks(content);
+    let contents = contents.chain([LaneContent::Operation(TrainingOperation::Other), LaneContent::Busy]);
+    let series = contents.chain(GpuWork::ALL.map(LaneContent::Work)).map(|content| {
+        let (name, colour) = series_look(content);
         let spans = all.iter().enumerate().flat_map(|(track, row)| {
-            let own = row.spans.iter().filter(move |span| looks(span.what).0 == name);
-            own.map(move |span| placed(typical, track, span))
+            let own = row.spans.iter().filter(move |span| series_look(span.what).0 == name);
+            own.map(move |span| placed_span(typical, track, span))
         });
         Series::new(name, spans).coloured(colour).textured(Texture::Plain)
     });
     let plot = Timeline {
         time: Axis::linear("time (ms)"),
         tracks: all.iter().map(|row| name(typical, row)).collect(),
-        series: series.filter(|series: &Series<Span>| !series.data.is_empty()).collect(),
+        series: series.filter(|series: &Series<TimelineSpan>| !series.data.is_empty()).collect(),
     };
     let left_out: Vec<String> = [(threads, "threads"), (streams, "streams")]
         .into_iter()
@@ -47,7 +47,7 @@ fn chart(typical: &Typical) -> Chart {
     let caption = format!(
         "{}{}{}. What follows without a gap and is of one category is one span. {}",
         cut(&iteration.name, 60),
-        typical.whose(),
+        typical.rank_suffix(),
         if typical.stacks.iterations > 1 { ", which is of median length" } else { "" },
         left_out.join(" ")
     );
@@ -56,7 +56,7 @@ fn chart(typical: &Typical) -> Chart {
 
 /// Removes the main thread's row if no other thread ever counts instead of it, and the row of all streams if there is
 /// only one.
-fn leave_copies(typical: &Typical, rows: &mut Vec<Lane>) {
+fn leave_copies(typical: &TypicalIteration, rows: &mut Vec<Lane>) {
     let (events, main) = (&typical.ranked.trace.events, typical.rank.main);
     let own = |event: u32| Some(events[event as usize].track) == main;
     let alone = typical.rank.timeline.iter().map(|span| span.event).all(own);
@@ -69,7 +69,7 @@ fn leave_copies(typical: &Typical, rows: &mut Vec<Lane>) {
 }
 
 /// Keeps only the first `most` rows of a kind; returns the number of removed rows.
-fn leave(rows: &mut Vec<Lane>, most: usize, kind: fn(&LaneKind) -> bool) -> usize {
+fn keep_first(rows: &mut Vec<Lane>, most: usize, kind: fn(&LaneKind) -> bool) -> usize {
     let (before, mut seen) = (rows.len(), 0);
     rows.retain(|row| {
         seen += usize::from(kind(&row.of));
@@ -79,7 +79,7 @@ fn leave(rows: &mut Vec<Lane>, most: usize, kind: fn(&LaneKind) -> bool) -> usiz
 }
 
 /// The name and colour of the series that shows a content.
-fn looks(content: LaneContent) -> (&'static str, Colour) {
+fn series_look(content: LaneContent) -> (&'static str, Colour) {
     match content {
         LaneContent::TimeCategory(category) => (category.name(), of_category(category)),
         LaneContent::Busy => ("GPU busy", GPU),
@@ -88,7 +88,7 @@ fn looks(content: LaneContent) -> (&'static str, Colour) {
     }
 }
 
-fn placed(typical: &Typical, track: usize, span: &LaneSpan) -> Span {
+fn placed_span(typical: &TypicalIteration, track: usize, span: &LaneSpan) -> TimelineSpan {
     let window = typical.iteration.window;
     let at = |moment: i64| milliseconds((moment - window.0) as f64);
     let names = &typical.ranked.trace.names;
@@ -99,10 +99,10 @@ fn placed(typical: &Typical, track: usize, span: &LaneSpan) -> Span {
         }
         LaneContent::Busy => String::new(),
     };
-    Span { track, start: at(span.time.0), end: at(span.time.1), name }
+    TimelineSpan { track, start: at(span.time.0), end: at(span.time.1), name }
 }
 
-fn name(typical: &Typical, row: &Lane) -> String {
+fn name(typical: &TypicalIteration, row: &Lane) -> String {
     match row.of {
         LaneKind::Process => "whose time".to_owned(),
         LaneKind::Gpu => "any GPU stream".to_owned(),
@@ -112,7 +112,7 @@ fn name(typical: &Typical, row: &Lane) -> String {
     }
 }
 
-fn name_of_thread(typical: &Typical, track: TrackId) -> String {
+fn name_of_thread(typical: &TypicalIteration, track: TrackId) -> String {
     let own = &typical.ranked.trace.tracks[track.index()];
     match Some(track) == typical.rank.main {
         true => "main thread".to_owned(),

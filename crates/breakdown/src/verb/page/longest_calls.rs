@@ -1,12 +1,12 @@
 //! Tables of the longest calls, by name.
 
-use super::{Typical, milliseconds};
-use crate::verb::run::Run;
-use crate::{Cost, RankBreakdown, Stacks, WorkCost, work_costs};
+use super::{TypicalIteration, milliseconds};
+use crate::verb::run::TracedRun;
+use crate::{CallCost, CallStacks, RankBreakdown, WorkCost, work_costs};
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Block, Cell, Rows, Table};
+use perf4sight_report::{Block, Cell, Table, TableBuilder};
 use perf4sight_traces::shortened::brief;
-use perf4sight_traces::{Category, Ranked};
+use perf4sight_traces::{EventCategory, RankTrace};
 
 /// The number of lines of each table, and of each kind of call in the table of another rank.
 const LINES: usize = 15;
@@ -17,44 +17,44 @@ const LEAST: f64 = 0.0005;
 const RANKS: usize = 8;
 
 /// The kinds of calls, with the heading and title of their tables.
-const KINDS: [(Category, &str, &str); 3] = [
-    (Category::Python, "function", "The longest functions"),
-    (Category::Operator, "operator", "The longest operators"),
-    (Category::Runtime, "CUDA call", "The longest calls of the accelerator's runtime"),
+const KINDS: [(EventCategory, &str, &str); 3] = [
+    (EventCategory::Python, "function", "The longest functions"),
+    (EventCategory::Operator, "operator", "The longest operators"),
+    (EventCategory::Runtime, "CUDA call", "The longest calls of the accelerator's runtime"),
 ];
 
 /// The tables of the rank shown in full, and folded ones of the others.
-pub(super) fn blocks(run: &Run, typical: &Typical) -> Vec<Block> {
-    let scale = Scale::of(typical.stacks);
+pub(super) fn blocks(run: &TracedRun, typical: &TypicalIteration) -> Vec<Block> {
+    let scale = CallScale::from_stacks(typical.stacks);
     let costs =
-        KINDS.map(|(kind, one, title)| (typical.stacks.costs(kind), one, format!("{title}{}", typical.whose())));
+        KINDS.map(|(kind, one, title)| (typical.stacks.costs(kind), one, format!("{title}{}", typical.rank_suffix())));
     let some = costs.into_iter().filter(|(costs, ..)| !costs.is_empty());
     let mut blocks = vec![Block::Text(
         "Own time is the time in a call itself, as in the categories above; total time includes the calls that it makes. Both are per iteration. While the main thread waits for other threads, their calls count instead.".to_owned(),
     )];
-    if !typical.ranked.trace.events.iter().any(|event| event.category == Category::Python) {
+    if !typical.ranked.trace.events.iter().any(|event| event.category == EventCategory::Python) {
         blocks.push(Block::Text("Calls of Python are not in the trace, so that its functions are unknown.".to_owned()));
     }
     blocks.extend(some.map(|(costs, one, title)| Block::Table(calls(&costs, one, title, scale))));
     let work = work_costs(&typical.ranked.trace, typical.rank);
     if !work.is_empty() {
-        let title = format!("What accelerators work on longest{}", typical.whose());
+        let title = format!("What accelerators work on longest{}", typical.rank_suffix());
         blocks.push(Block::Table(work_table(&work, title, scale)));
     }
     let others = run.ranks().filter(|(_, rank)| rank.rank != typical.rank.rank).take(RANKS - 1);
-    blocks.extend(others.filter_map(|(ranked, rank)| other(run, ranked, rank)).map(Block::Folded));
+    blocks.extend(others.filter_map(|(ranked, rank)| other_calls_table(run, ranked, rank)).map(Block::Folded));
     blocks
 }
 
 #[derive(Clone, Copy)]
-struct Scale {
+struct CallScale {
     window: f64,
     iterations: f64,
 }
 
-impl Scale {
-    fn of(stacks: &Stacks) -> Self {
-        Scale { window: stacks.window as f64, iterations: stacks.iterations.max(1) as f64 }
+impl CallScale {
+    fn from_stacks(stacks: &CallStacks) -> Self {
+        CallScale { window: stacks.window as f64, iterations: stacks.iterations.max(1) as f64 }
     }
 
     fn time(self, nanoseconds: i64) -> Cell {
@@ -76,8 +76,8 @@ impl Scale {
     }
 }
 
-fn calls(costs: &[Cost], one: &str, title: String, scale: Scale) -> Table {
-    Rows::new(title, scale.lines(costs, |cost| cost.total))
+fn calls(costs: &[CallCost], one: &str, title: String, scale: CallScale) -> Table {
+    TableBuilder::new(title, scale.lines(costs, |cost| cost.total))
         .text("name", one, |cost| brief(&cost.name))
         .number("own_ms", "own time", |cost| scale.time(cost.own))
         .number("own_percent", "share", |cost| scale.share(cost.own))
@@ -87,9 +87,9 @@ fn calls(costs: &[Cost], one: &str, title: String, scale: Scale) -> Table {
         .table()
 }
 
-fn work_table(costs: &[WorkCost], title: String, scale: Scale) -> Table {
+fn work_table(costs: &[WorkCost], title: String, scale: CallScale) -> Table {
     let each = |cost: &WorkCost| Milliseconds(milliseconds(cost.total as f64 / cost.calls.max(1) as f64));
-    Rows::new(title, scale.lines(costs, |cost| cost.total))
+    TableBuilder::new(title, scale.lines(costs, |cost| cost.total))
         .text("name", "kernel", |cost| brief(&cost.name))
         .text("work", "of", |cost| cost.work.name())
         .number("total_ms", "time", |cost| scale.time(cost.total))
@@ -99,16 +99,16 @@ fn work_table(costs: &[WorkCost], title: String, scale: Scale) -> Table {
         .table()
 }
 
-fn other(run: &Run, ranked: &Ranked, rank: &RankBreakdown) -> Option<Table> {
+fn other_calls_table(run: &TracedRun, ranked: &RankTrace, rank: &RankBreakdown) -> Option<Table> {
     let stacks = run.stacks_of(rank)?;
-    let scale = Scale::of(stacks);
+    let scale = CallScale::from_stacks(stacks);
     let calls = KINDS.into_iter().flat_map(|(kind, one, _)| {
         stacks.costs(kind).into_iter().take(FEWER).map(move |cost| (one, cost.name, cost.own, cost.calls))
     });
     let work = work_costs(&ranked.trace, rank).into_iter().take(FEWER);
     let work = work.map(|cost| (cost.work.name(), cost.name, cost.total, cost.calls));
     Some(
-        Rows::new(format!("Rank {}: what takes longest", rank.rank), calls.chain(work))
+        TableBuilder::new(format!("Rank {}: what takes longest", rank.rank), calls.chain(work))
             .text("kind", "kind", |row| row.0)
             .text("name", "name", |row| brief(&row.1))
             .number("own_ms", "own time", |row| scale.time(row.2))

@@ -10,20 +10,20 @@ mod operations;
 mod origin;
 mod over_iterations;
 
-use super::run::Run;
-use super::{Shown, differences, headline, tables};
-use crate::{Iteration, Metric, RankBreakdown, Stacks, TimeCategory};
-use perf4sight_base::summary::Summary;
+use super::run::TracedRun;
+use super::{BreakdownResults, differences, headline, tables};
+use crate::{CallStacks, Iteration, Metric, RankBreakdown, TimeCategory};
+use perf4sight_base::summary::ValueSummary;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Block, Cell, Fact, Page, Rows, Table, sentence};
-use perf4sight_traces::Ranked;
-use tables::Whose;
+use perf4sight_report::{Block, Cell, Fact, Page, Table, TableBuilder, sentence};
+use perf4sight_traces::RankTrace;
+use tables::RankScope;
 
-pub(super) fn of(shown: &Shown) -> Page {
+pub(super) fn build_page(shown: &BreakdownResults) -> Page {
     let run = &shown.run;
     let mut page = Page::new(format!("Where an iteration of {} spends its time", origin::name(run)), subtitle(run));
     page.chapter("What takes the time", answers(shown));
-    let Some(typical) = Typical::of(run) else {
+    let Some(typical) = TypicalIteration::select(run) else {
         page.chapter("Traces", origin::blocks(run));
         return page;
     };
@@ -45,29 +45,29 @@ pub(super) fn of(shown: &Shown) -> Page {
 }
 
 /// The rank and the iteration that are shown in full.
-struct Typical<'a> {
-    ranked: &'a Ranked,
+struct TypicalIteration<'a> {
+    ranked: &'a RankTrace,
     rank: &'a RankBreakdown,
     iteration: &'a Iteration,
-    stacks: &'a Stacks,
+    stacks: &'a CallStacks,
     of_several: bool,
 }
 
-impl<'a> Typical<'a> {
+impl<'a> TypicalIteration<'a> {
     /// Selects the rank whose iterations take longest, because the others wait for it.
-    fn of(run: &'a Run) -> Option<Self> {
+    fn select(run: &'a TracedRun) -> Option<Self> {
         let mean = |rank: &RankBreakdown| rank.summary(length).map_or(0.0, |summary| summary.mean);
-        let counting = run.ranks().filter(|(_, rank)| rank.counted().next().is_some());
+        let counting = run.ranks().filter(|(_, rank)| rank.counted_iterations().next().is_some());
         let (ranked, rank) = counting.min_by(|(_, a), (_, b)| mean(b).total_cmp(&mean(a)))?;
         let median = rank.summary(length)?.median;
         let off = |iteration: &&Iteration| (length(iteration).unwrap_or(0.0) - median).abs();
-        let iteration = rank.counted().min_by(|a, b| off(a).total_cmp(&off(b)))?;
+        let iteration = rank.counted_iterations().min_by(|a, b| off(a).total_cmp(&off(b)))?;
         let stacks = run.stacks_of(rank)?;
-        Some(Typical { ranked, rank, iteration, stacks, of_several: run.traces.len() > 1 })
+        Some(TypicalIteration { ranked, rank, iteration, stacks, of_several: run.traces.len() > 1 })
     }
 
     /// The end of a title that names the rank, if there are others.
-    fn whose(&self) -> String {
+    fn rank_suffix(&self) -> String {
         match self.of_several {
             true => format!(" of rank {}, whose iterations take longest", self.rank.rank),
             false => String::new(),
@@ -83,7 +83,7 @@ fn milliseconds(nanoseconds: f64) -> f64 {
     nanoseconds / 1e6
 }
 
-fn subtitle(run: &Run) -> String {
+fn subtitle(run: &TracedRun) -> String {
     let files: Vec<String> = run.traces.iter().map(|ranked| ranked.trace.file.display().to_string()).collect();
     match files.as_slice() {
         [] => "No trace.".to_owned(),
@@ -92,20 +92,20 @@ fn subtitle(run: &Run) -> String {
     }
 }
 
-fn answers(shown: &Shown) -> Vec<Block> {
-    let mut blocks = vec![Block::Text(sentence(&headline::of(&shown.run)))];
-    blocks.extend(Whose::main(&shown.run).map(|whose| Block::Headline(headline(&shown.run, whose))));
+fn answers(shown: &BreakdownResults) -> Vec<Block> {
+    let mut blocks = vec![Block::Text(sentence(&headline::headline(&shown.run)))];
+    blocks.extend(RankScope::main(&shown.run).map(|whose| Block::Headline(headline(&shown.run, whose))));
     if let Some((_, comparison)) = &shown.after {
-        blocks.push(Block::Text(sentence(&differences::answer(comparison))));
+        blocks.push(Block::Text(sentence(&differences::answer_line(comparison))));
     }
     let warnings: Vec<String> = shown.warnings.iter().map(|warning| sentence(warning)).collect();
     blocks.extend(Some(warnings).filter(|warnings| !warnings.is_empty()).map(Block::List));
     blocks
 }
 
-fn headline(run: &Run, whose: Whose) -> Vec<Fact> {
+fn headline(run: &TracedRun, whose: RankScope) -> Vec<Fact> {
     let total = whose.summary(length);
-    let mean = |summary: Option<Summary>| summary.map(|summary| Milliseconds(milliseconds(summary.mean)));
+    let mean = |summary: Option<ValueSummary>| summary.map(|summary| Milliseconds(milliseconds(summary.mean)));
     let share = |number: &dyn Fn(&Iteration) -> Option<f64>| {
         let (part, whole) = (whose.summary(number)?.mean, total?.mean);
         (whole > 0.0).then(|| Percent(100.0 * part / whole))
@@ -148,16 +148,16 @@ fn headline(run: &Run, whose: Whose) -> Vec<Fact> {
     facts
 }
 
-fn metrics(run: &Run) -> Table {
-    let whose = Whose::main(run);
-    let summary = |metric: Metric| whose?.summary(|iteration| metric.of(&iteration.sets));
+fn metrics(run: &TracedRun) -> Table {
+    let whose = RankScope::main(run);
+    let summary = |metric: Metric| whose?.summary(|iteration| metric.compute(&iteration.sets));
     let is_shown = |metric: &Metric| {
         let is_zero = || summary(*metric).is_some_and(|none| none.mean == 0.0);
         !(metric.is_of_gpu() && !run.has_accelerators() && is_zero())
     };
     let mean = |metric: Metric| summary(metric).map_or(Cell::from("unknown"), |summary| summary.mean.into());
     let shown = Metric::ALL.into_iter().filter(|metric| whose.is_some() && is_shown(metric));
-    Rows::new("Published metrics, per iteration", shown)
+    TableBuilder::new("Published metrics, per iteration", shown)
         .text("metric", "metric", |metric| metric.name())
         .text("unit", "in", |metric| metric.unit().name())
         .number("mean", "mean", |metric| mean(*metric))

@@ -1,15 +1,15 @@
 //! The time by operation (forward, backward, optimizer) and category.
 
 use super::colours::{of_category, of_gpu};
-use super::{Typical, milliseconds};
-use crate::verb::run::Run;
+use super::{TypicalIteration, milliseconds};
+use crate::verb::run::TracedRun;
 use crate::verb::tables::category_name;
-use crate::verb::{Shown, time_breakdown};
-use crate::{Operation, RankBreakdown, TimeCategory};
+use crate::verb::{BreakdownResults, time_breakdown};
+use crate::{RankBreakdown, TimeCategory, TrainingOperation};
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Axis, Block, Chart, Group, Plot, Rows, Series, StackedBars, Table, Whole};
+use perf4sight_report::{Axis, BarGroup, BarLength, Block, Chart, Plot, Series, StackedBars, Table, TableBuilder};
 use perf4sight_traces::shortened::cut;
-use perf4sight_traces::{Names, Ranked};
+use perf4sight_traces::{NameTable, RankTrace};
 use std::collections::BTreeMap;
 
 /// With more ranks, only one rank has bars for each operation.
@@ -21,57 +21,59 @@ const LEAST: f64 = 0.02;
 const ROOM: [usize; 2] = [28, 60];
 
 /// The published plot, the same by category, and a table.
-pub(super) fn blocks(shown: &Shown, typical: &Typical) -> Vec<Block> {
-    let all = Operations::of(&shown.run);
+pub(super) fn blocks(shown: &BreakdownResults, typical: &TypicalIteration) -> Vec<Block> {
+    let all = OperationTimes::from_run(&shown.run);
     let table = all.table(all.ranks.len() > 1);
     let table = if all.ranks.len() > GROUPS { Block::Folded(table) } else { Block::Table(table) };
-    vec![Block::Chart(time_breakdown::of(shown).chart), Block::Chart(all.by_category(typical)), table]
+    vec![Block::Chart(time_breakdown::published_plot(shown).chart), Block::Chart(all.by_category(typical)), table]
 }
 
-type Name = (usize, String);
-type Set = (TimeCategory, bool);
+type OperationName = (usize, String);
+type CategorySet = (TimeCategory, bool);
 
 /// Sort positions of ranges of the script, of merged ranges, and of the time outside all operations.
 const NAMED: usize = 5;
 const REST: usize = 6;
 const OTHER: usize = 7;
 
-struct Operations {
+struct OperationTimes {
     /// In the order of a training step; ranges of the script are ordered by time.
-    names: Vec<Name>,
-    ranks: Vec<OfRank>,
+    names: Vec<OperationName>,
+    ranks: Vec<RankOperations>,
     has_accelerators: bool,
 }
 
 /// Milliseconds of a mean iteration of a rank.
-struct OfRank {
+struct RankOperations {
     rank: u32,
-    times: BTreeMap<(Name, Set), f64>,
+    times: BTreeMap<(OperationName, CategorySet), f64>,
 }
 
-impl Operations {
-    fn of(run: &Run) -> Self {
-        let mut ranks: Vec<OfRank> = run.ranks().map(OfRank::of).collect();
-        let mut totals: BTreeMap<Name, f64> = BTreeMap::new();
+impl OperationTimes {
+    fn from_run(run: &TracedRun) -> Self {
+        let mut ranks: Vec<RankOperations> = run.ranks().map(RankOperations::from_breakdown).collect();
+        let mut totals: BTreeMap<OperationName, f64> = BTreeMap::new();
         for ((name, _), time) in ranks.iter().flat_map(|rank| &rank.times) {
             *totals.entry(name.clone()).or_default() += time;
         }
         let least = LEAST * totals.values().sum::<f64>();
-        let mut named: Vec<(Name, f64)> = totals.into_iter().filter(|((place, _), _)| *place == NAMED).collect();
+        let mut named: Vec<(OperationName, f64)> =
+            totals.into_iter().filter(|((place, _), _)| *place == NAMED).collect();
         named.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let separate: Vec<Name> =
+        let separate: Vec<OperationName> =
             named.into_iter().take(RANGES).filter(|(_, time)| *time >= least).map(|(name, _)| name).collect();
         ranks.iter_mut().for_each(|rank| rank.merge_others(&separate));
-        let mut names: Vec<Name> =
+        let mut names: Vec<OperationName> =
             ranks.iter().flat_map(|rank| rank.times.keys()).map(|(name, _)| name.clone()).collect();
         names.sort_by_key(|name| (name.0, separate.iter().position(|other| other == name)));
         names.dedup();
-        Operations { names, ranks, has_accelerators: run.has_accelerators() }
+        OperationTimes { names, ranks, has_accelerators: run.has_accelerators() }
     }
 
-    fn by_category(&self, typical: &Typical) -> Chart {
+    fn by_category(&self, typical: &TypicalIteration) -> Chart {
         let every = self.ranks.len() <= GROUPS;
-        let shown: Vec<&OfRank> = self.ranks.iter().filter(|rank| every || rank.rank == typical.rank.rank).collect();
+        let shown: Vec<&RankOperations> =
+            self.ranks.iter().filter(|rank| every || rank.rank == typical.rank.rank).collect();
         let bars = || shown.iter().flat_map(|rank| self.names.iter().map(move |name| (rank, name)));
         let time = |category, busy| {
             let times = bars().map(|(rank, name)| rank.sum(name, |set| set == (category, busy)));
@@ -80,16 +82,16 @@ impl Operations {
         };
         let series = TimeCategory::ALL.into_iter().flat_map(|category| [time(category, false), time(category, true)]);
         let names: Vec<String> = self.names.iter().map(|(_, name)| cut(name, ROOM[0])).collect();
-        let head = |rank: &OfRank| if every && self.ranks.len() > 1 { rank.name() } else { String::new() };
+        let head = |rank: &RankOperations| if every && self.ranks.len() > 1 { rank.name() } else { String::new() };
         let plot = StackedBars {
-            groups: shown.iter().map(|rank| Group { name: head(rank), bars: names.clone() }).collect(),
+            groups: shown.iter().map(|rank| BarGroup { name: head(rank), bars: names.clone() }).collect(),
             value: Axis::linear("time per iteration (ms)"),
             series: series.filter(|series| series.data.iter().any(|time| *time > 0.0)).collect(),
-            whole: Whole::Sum,
+            whole: BarLength::Sum,
             keys: Vec::new(),
             intervals: Vec::new(),
         };
-        let whose = if every { String::new() } else { typical.whose() };
+        let whose = if every { String::new() } else { typical.rank_suffix() };
         let striped = if self.has_accelerators { "; striped while a GPU works" } else { "" };
         let caption = format!("What the script is at{whose}, and whose time that is{striped}.");
         Chart::new("Operations by category", caption, Plot::StackedBars(plot))
@@ -100,9 +102,11 @@ impl Operations {
         let has =
             |category: &TimeCategory| every().any(|(rank, name)| rank.sum(name, |(other, _)| other == *category) > 0.0);
         let categories: Vec<TimeCategory> = TimeCategory::ALL.into_iter().filter(has).collect();
-        let of = |(rank, name): &(&OfRank, &Name), holds: &dyn Fn(Set) -> bool| Milliseconds(rank.sum(name, holds));
-        let whole = |rank: &OfRank| Some(rank.times.values().sum::<f64>()).filter(|whole| *whole > 0.0);
-        let mut rows = Rows::new("Time by operation, per iteration", every());
+        let of = |(rank, name): &(&RankOperations, &OperationName), holds: &dyn Fn(CategorySet) -> bool| {
+            Milliseconds(rank.sum(name, holds))
+        };
+        let whole = |rank: &RankOperations| Some(rank.times.values().sum::<f64>()).filter(|whole| *whole > 0.0);
+        let mut rows = TableBuilder::new("Time by operation, per iteration", every());
         if several {
             rows = rows.number("rank", "rank", |(rank, _)| u64::from(rank.rank));
         }
@@ -120,24 +124,24 @@ impl Operations {
     }
 }
 
-impl OfRank {
-    fn of((ranked, rank): (&Ranked, &RankBreakdown)) -> Self {
-        let count = rank.counted().count().max(1) as f64;
-        let mut times: BTreeMap<(Name, Set), f64> = BTreeMap::new();
-        for (operation, sets) in rank.counted().flat_map(|iteration| &iteration.operations) {
+impl RankOperations {
+    fn from_breakdown((ranked, rank): (&RankTrace, &RankBreakdown)) -> Self {
+        let count = rank.counted_iterations().count().max(1) as f64;
+        let mut times: BTreeMap<(OperationName, CategorySet), f64> = BTreeMap::new();
+        for (operation, sets) in rank.counted_iterations().flat_map(|iteration| &iteration.operations) {
             for (category, busy, time) in sets.parts() {
                 let name = name(*operation, &ranked.trace.names);
                 *times.entry((name, (category, busy))).or_default() += milliseconds(time as f64) / count;
             }
         }
-        OfRank { rank: rank.rank, times }
+        RankOperations { rank: rank.rank, times }
     }
 
     fn name(&self) -> String {
         format!("rank {}", self.rank)
     }
 
-    fn merge_others(&mut self, separate: &[Name]) {
+    fn merge_others(&mut self, separate: &[OperationName]) {
         let mut times = BTreeMap::new();
         for ((name, set), time) in std::mem::take(&mut self.times) {
             let together = name.0 == NAMED && !separate.contains(&name);
@@ -147,20 +151,20 @@ impl OfRank {
         self.times = times;
     }
 
-    fn sum(&self, name: &Name, holds: impl Fn(Set) -> bool) -> f64 {
+    fn sum(&self, name: &OperationName, holds: impl Fn(CategorySet) -> bool) -> f64 {
         self.times.iter().filter(|((other, set), _)| other == name && holds(*set)).map(|(_, time)| time).sum()
     }
 }
 
-fn name(operation: Operation, names: &Names) -> Name {
+fn name(operation: TrainingOperation, names: &NameTable) -> OperationName {
     let place = match operation {
-        Operation::Forward => 0,
-        Operation::Backward => 1,
-        Operation::Optimizer => 2,
-        Operation::DataLoading => 3,
-        Operation::ZeroGrad => 4,
-        Operation::Named(_) => NAMED,
-        Operation::Other => OTHER,
+        TrainingOperation::Forward => 0,
+        TrainingOperation::Backward => 1,
+        TrainingOperation::Optimizer => 2,
+        TrainingOperation::DataLoading => 3,
+        TrainingOperation::ZeroGrad => 4,
+        TrainingOperation::Named(_) => NAMED,
+        TrainingOperation::Other => OTHER,
     };
     (place, operation.label(names).to_owned())
 }

@@ -1,9 +1,9 @@
 //! The duration of each iteration, and its categories, in order.
 
 use super::colours::{GPU, of_category};
-use super::{Typical, length, milliseconds};
+use super::{TypicalIteration, length, milliseconds};
 use crate::verb::bars::rank_name;
-use crate::verb::run::Run;
+use crate::verb::run::TracedRun;
 use crate::{Iteration, RankBreakdown, TimeCategory};
 use perf4sight_report::{Axis, Block, Chart, Line, Plot, Reference, Series, Value};
 
@@ -12,14 +12,14 @@ const POINTS: usize = 100;
 const RANKS: usize = 8;
 
 /// A line for each rank, and one for each category of the rank shown in full.
-pub(super) fn blocks(run: &Run, typical: &Typical) -> Vec<Block> {
+pub(super) fn blocks(run: &TracedRun, typical: &TypicalIteration) -> Vec<Block> {
     if run.breakdown.ranks.iter().all(|rank| rank.iterations.len() < 2) {
         return vec![Block::Text("There is one iteration only.".to_owned())];
     }
     vec![Block::Chart(ranks(run, typical)), Block::Chart(categories(run, typical))]
 }
 
-fn ranks(run: &Run, typical: &Typical) -> Chart {
+fn ranks(run: &TracedRun, typical: &TypicalIteration) -> Chart {
     let shown = run.breakdown.ranks.iter().take(RANKS);
     let series = shown.map(|rank| Series::new(rank_name(rank), line(rank, length))).collect();
     let left_out = match run.breakdown.ranks.len().saturating_sub(RANKS) {
@@ -30,7 +30,7 @@ fn ranks(run: &Run, typical: &Typical) -> Chart {
     Chart::new("Length of iterations", caption, Plot::Line(plot(series, typical.rank)))
 }
 
-fn categories(run: &Run, typical: &Typical) -> Chart {
+fn categories(run: &TracedRun, typical: &TypicalIteration) -> Chart {
     let time = |category| {
         let values = line(typical.rank, move |own| own.sets.category(category).map(|time| time as f64));
         Series::new(category.name(), values).coloured(of_category(category))
@@ -40,7 +40,7 @@ fn categories(run: &Run, typical: &Typical) -> Chart {
     if run.has_accelerators() {
         series.push(Series::new("GPU busy", line(typical.rank, |own| Some(own.sets.gpu_busy() as f64))).coloured(GPU));
     }
-    let caption = format!("Whose time each iteration is{}.{}", typical.whose(), grouped(typical.rank));
+    let caption = format!("Whose time each iteration is{}.{}", typical.rank_suffix(), grouped(typical.rank));
     Chart::new("Categories over iterations", caption, Plot::Line(plot(series, typical.rank)))
 }
 
@@ -52,12 +52,12 @@ fn plot(series: Vec<Series<Value>>, rank: &RankBreakdown) -> Line {
     line
 }
 
-fn together(rank: &RankBreakdown) -> usize {
+fn iterations_per_point(rank: &RankBreakdown) -> usize {
     rank.iterations.len().div_ceil(POINTS).max(1)
 }
 
 fn grouped(rank: &RankBreakdown) -> String {
-    match together(rank) {
+    match iterations_per_point(rank) {
         1 => String::new(),
         count => format!(" A point is the mean of {count} iterations; the band holds the shortest and the longest."),
     }
@@ -65,7 +65,7 @@ fn grouped(rank: &RankBreakdown) -> String {
 
 /// Milliseconds by iteration, counted from 1.
 fn line(rank: &RankBreakdown, number: impl Fn(&Iteration) -> Option<f64>) -> Vec<Value> {
-    let together = together(rank);
+    let together = iterations_per_point(rank);
     let value = |(at, group): (usize, &[Iteration])| {
         let times: Vec<f64> = group.iter().filter_map(&number).map(milliseconds).collect();
         let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;

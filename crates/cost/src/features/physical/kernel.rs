@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A quantity that grows with the batch size: `fixed + sample x batch`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Amount {
+pub struct BatchQuantity {
     /// The part that is independent of the batch size.
     pub fixed: f64,
     /// The part that every sample adds.
@@ -16,7 +16,7 @@ perf4sight_base::words! {
     /// The kind of operation that a kernel belongs to; times are learned and reported by it.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    pub enum Class {
+    pub enum KernelClass {
         Pointwise = "1x1 convolution",
         Conv3x3 = "3x3 convolution",
         ConvLarge = "larger convolution",
@@ -48,7 +48,7 @@ perf4sight_base::words! {
 /// Which part of a step a kernel runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Pass {
+pub enum KernelPass {
     /// The result.
     Forward,
     /// The loss and the gradient it starts.
@@ -63,14 +63,14 @@ pub enum Pass {
     Update,
 }
 
-impl Pass {
+impl KernelPass {
     /// The number of passes; the update is the last.
-    pub const COUNT: usize = Pass::Update as usize + 1;
+    pub const COUNT: usize = KernelPass::Update as usize + 1;
 }
 
 /// The memory access pattern of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Access {
+pub enum AccessPattern {
     /// Every operand once, element after element.
     Contiguous,
     /// A value per channel is combined with an image, or a tensor is written in pieces.
@@ -81,20 +81,20 @@ pub enum Access {
 
 /// A matrix product `rows x inner` times `inner x columns`, `blocks` of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Product {
+pub struct MatrixProduct {
     /// Rows of the first operand and of the result.
-    pub rows: Amount,
+    pub rows: BatchQuantity,
     /// Columns of the second operand and of the result.
-    pub columns: Amount,
+    pub columns: BatchQuantity,
     /// The axis that is summed over.
-    pub inner: Amount,
+    pub inner: BatchQuantity,
     /// Products of this size that are independent: the groups of a convolution, the heads of an attention.
-    pub blocks: Amount,
+    pub blocks: BatchQuantity,
 }
 
 /// The geometry of a convolution; pairs are height, width.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Filter {
+pub struct FilterGeometry {
     /// Channels of the input and of the output.
     pub channels: [f64; 2],
     /// Blocks of channels that are independent of each other.
@@ -121,23 +121,23 @@ pub struct Kernel {
     /// The node it belongs to; the network's output for the loss.
     pub node: NodeId,
     /// What its operation is counted under.
-    pub class: Class,
+    pub class: KernelClass,
     /// When it runs.
-    pub pass: Pass,
+    pub pass: KernelPass,
     /// The matrix product it computes, if any.
-    pub product: Option<Product>,
+    pub product: Option<MatrixProduct>,
     /// None for operations that are no convolutions of images.
-    pub filter: Option<Filter>,
+    pub filter: Option<FilterGeometry>,
     /// Bytes of one element of its inputs and results.
     pub element: f64,
     /// Bytes it reads and writes, every operand once.
-    pub traffic: Amount,
+    pub traffic: BatchQuantity,
     /// Bytes it reads where nothing is kept between neighbouring windows; none where it has no windows.
-    pub windows: Amount,
+    pub windows: BatchQuantity,
     /// The order in which it reads and writes memory.
-    pub access: Access,
+    pub access: AccessPattern,
     /// Bytes of its result; none where it works in place.
-    pub result: Amount,
+    pub result: BatchQuantity,
     /// Channels, and pixels of a channel, in one sample of the node's result.
     pub images: [f64; 2],
     /// Elements that are normalised, reduced, generated or moved together, such as those of a row; none where every
@@ -170,30 +170,30 @@ impl Kernel {
     }
 }
 
-impl Amount {
+impl BatchQuantity {
     /// The same amount for any batch size.
     pub fn fixed(fixed: f64) -> Self {
-        Amount { fixed, sample: 0.0 }
+        BatchQuantity { fixed, sample: 0.0 }
     }
 
     /// That much for every sample.
     pub fn per_sample(sample: f64) -> Self {
-        Amount { fixed: 0.0, sample }
+        BatchQuantity { fixed: 0.0, sample }
     }
 
     /// The amount for `batch` samples.
-    pub fn at(self, batch: f64) -> f64 {
+    pub fn for_batch(self, batch: f64) -> f64 {
         self.fixed + self.sample * batch
     }
 
     /// Both together.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Amount { fixed: self.fixed + other.fixed, sample: self.sample + other.sample }
+    pub fn plus(self, other: Self) -> Self {
+        BatchQuantity { fixed: self.fixed + other.fixed, sample: self.sample + other.sample }
     }
 }
 
-impl Filter {
+impl FilterGeometry {
     /// Whether its stride and dilation are 1.
     pub fn moves_by_one(&self) -> bool {
         (self.stride, self.dilation) == ([1; 2], [1; 2])
@@ -243,17 +243,20 @@ impl Filter {
     }
 }
 
-impl Pass {
+impl KernelPass {
     /// Whether it is part of an operation's backward.
     pub fn is_gradient(self) -> bool {
-        matches!(self, Pass::InputGradient | Pass::WeightGradient)
+        matches!(self, KernelPass::InputGradient | KernelPass::WeightGradient)
     }
 }
 
-impl Product {
+impl MatrixProduct {
     /// Floating-point operations for `batch` samples: a multiplication and an addition per term.
     pub fn flops(&self, batch: f64) -> f64 {
-        2.0 * [self.rows, self.columns, self.inner, self.blocks].iter().map(|amount| amount.at(batch)).product::<f64>()
+        2.0 * [self.rows, self.columns, self.inner, self.blocks]
+            .iter()
+            .map(|amount| amount.for_batch(batch))
+            .product::<f64>()
     }
 }
 
@@ -264,7 +267,7 @@ mod tests {
     #[test]
     fn what_lies_in_the_padding_is_no_part_of_a_window() {
         let inside = |kernel, stride, side, positions| {
-            let filter = Filter {
+            let filter = FilterGeometry {
                 channels: [8.0; 2],
                 groups: 1,
                 image: [side; 2],

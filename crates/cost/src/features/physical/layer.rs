@@ -1,19 +1,19 @@
 //! One node of a network: collects the kernels that a step runs for it.
 
-use super::kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
-use perf4sight_network::{Activation, Network, Node, NodeId, Numbers, Shape};
+use super::kernel::{AccessPattern, BatchQuantity, FilterGeometry, Kernel, KernelClass, KernelPass, MatrixProduct};
+use perf4sight_network::{Activation, Network, Node, NodeId, NumberTypes, Shape};
 use perf4sight_step::workload::Step;
 
 /// One node of a network; collects the kernels that a step runs for it.
-pub(super) struct Layer<'a> {
+pub(super) struct LayerKernels<'a> {
     pub network: &'a Network,
     pub node: &'a Node,
     pub step: Step,
-    pub numbers: Numbers,
+    pub numbers: NumberTypes,
     /// Whether a gradient flows to each of its inputs.
     pub gradients: Vec<bool>,
     /// The geometry its kernels share, where it is a convolution.
-    pub filter: Option<Filter>,
+    pub filter: Option<FilterGeometry>,
     /// Elements that its kernels process together, such as those of a row or a group.
     pub row: f64,
     /// The function that its kernels compute of every element, if any.
@@ -24,7 +24,7 @@ pub(super) struct Layer<'a> {
     pub(super) kernels: Vec<Kernel>,
 }
 
-impl Layer<'_> {
+impl LayerKernels<'_> {
     /// Elements of one sample of the result.
     pub fn outputs(&self) -> f64 {
         self.node.shape.elements() as f64
@@ -51,8 +51,8 @@ impl Layer<'_> {
     }
 
     /// Whether it gives one of the tensors of its weights a gradient: 0 is the weight, 1 the bias.
-    pub fn learns(&self, tensor: usize) -> bool {
-        self.learns_any() && self.network.learned(self.node)[tensor]
+    pub fn trains(&self, tensor: usize) -> bool {
+        self.learns_any() && self.network.trained_parts(self.node)[tensor]
     }
 
     /// Whether training changes any of its weights: libraries compute the gradients of filters and bias together.
@@ -66,47 +66,53 @@ impl Layer<'_> {
     }
 
     /// Adds a kernel that only moves memory.
-    pub fn moves(&mut self, pass: Pass, class: Class, access: Access, traffic: Amount) {
+    pub fn add_movement(
+        &mut self,
+        pass: KernelPass,
+        class: KernelClass,
+        access: AccessPattern,
+        traffic: BatchQuantity,
+    ) {
         self.push(Kernel { access, ..self.kernel(pass, class, traffic) });
     }
 
     /// Adds a kernel that casts an operand of the node: a separate operation without geometry and function.
-    pub fn casts(&mut self, pass: Pass, traffic: Amount, result: Amount) {
-        let cast = self.kernel(pass, Class::Copy, traffic);
+    pub fn casts(&mut self, pass: KernelPass, traffic: BatchQuantity, result: BatchQuantity) {
+        let cast = self.kernel(pass, KernelClass::Copy, traffic);
         self.push(Kernel { filter: None, row: 0.0, function: None, launches: 1.0, result, ..cast });
     }
 
     /// Adds a kernel that reads the node's weights again, with nothing in between that could evict them.
-    pub fn moves_again(&mut self, pass: Pass, class: Class, traffic: Amount) {
+    pub fn moves_again(&mut self, pass: KernelPass, class: KernelClass, traffic: BatchQuantity) {
         let held = self.weight_bytes(self.network.weights_of(self.node) as f64);
         self.push(Kernel { held, ..self.kernel(pass, class, traffic) });
     }
 
     /// Adds a kernel whose results read windows.
-    pub fn slides(&mut self, pass: Pass, class: Class, windows: Amount, traffic: Amount) {
-        self.push(Kernel { access: Access::Windowed, windows, ..self.kernel(pass, class, traffic) });
+    pub fn slides(&mut self, pass: KernelPass, class: KernelClass, windows: BatchQuantity, traffic: BatchQuantity) {
+        self.push(Kernel { access: AccessPattern::Windowed, windows, ..self.kernel(pass, class, traffic) });
     }
 
     /// Adds a matrix product.
-    pub fn multiplies(&mut self, pass: Pass, class: Class, product: Product, traffic: Amount) {
+    pub fn multiplies(&mut self, pass: KernelPass, class: KernelClass, product: MatrixProduct, traffic: BatchQuantity) {
         self.push(Kernel { product: Some(product), ..self.kernel(pass, class, traffic) });
     }
 
-    fn kernel(&self, pass: Pass, class: Class, traffic: Amount) -> Kernel {
+    fn kernel(&self, pass: KernelPass, class: KernelClass, traffic: BatchQuantity) -> Kernel {
         Kernel {
             node: self.id,
             class,
             pass,
             product: None,
-            filter: self.filter.filter(|_| pass != Pass::Fork && pass != Pass::Update),
+            filter: self.filter.filter(|_| pass != KernelPass::Fork && pass != KernelPass::Update),
             element: self.bytes(1.0),
             traffic,
-            windows: Amount::default(),
-            access: Access::Contiguous,
+            windows: BatchQuantity::default(),
+            access: AccessPattern::Contiguous,
             result: self.result(pass),
             images: images(&self.node.shape),
-            row: if pass == Pass::Fork || pass == Pass::Update { 0.0 } else { self.row },
-            function: self.function.filter(|_| pass != Pass::Fork),
+            row: if pass == KernelPass::Fork || pass == KernelPass::Update { 0.0 } else { self.row },
+            function: self.function.filter(|_| pass != KernelPass::Fork),
             held: self.held,
             launches: self.launches(pass),
             repeats: 1.0,
@@ -118,25 +124,27 @@ impl Layer<'_> {
     }
 
     /// The result of a pass: the output, the gradients, or the sums of the optimizer before it changes the weights.
-    fn result(&self, pass: Pass) -> Amount {
+    fn result(&self, pass: KernelPass) -> BatchQuantity {
         match pass {
-            Pass::Forward if self.in_place => Amount::default(),
-            Pass::Forward => Amount::per_sample(self.bytes(self.outputs())),
-            Pass::InputGradient => Amount::per_sample(self.bytes(self.inputs())),
-            Pass::WeightGradient => Amount::fixed(self.weight_bytes(self.network.parameters_of(self.node) as f64)),
-            Pass::Update => Amount::fixed(self.held_bytes(self.network.parameters_of(self.node) as f64)),
-            Pass::Loss | Pass::Fork => Amount::default(),
+            KernelPass::Forward if self.in_place => BatchQuantity::default(),
+            KernelPass::Forward => BatchQuantity::per_sample(self.bytes(self.outputs())),
+            KernelPass::InputGradient => BatchQuantity::per_sample(self.bytes(self.inputs())),
+            KernelPass::WeightGradient => {
+                BatchQuantity::fixed(self.weight_bytes(self.network.parameters_of(self.node) as f64))
+            }
+            KernelPass::Update => BatchQuantity::fixed(self.held_bytes(self.network.parameters_of(self.node) as f64)),
+            KernelPass::Loss | KernelPass::Fork => BatchQuantity::default(),
         }
     }
 
     /// The processor issues an operation once, and its backward once, however many kernels they have.
-    fn launches(&self, pass: Pass) -> f64 {
+    fn launches(&self, pass: KernelPass) -> f64 {
         let mut before = self.kernels.iter().rev().take_while(|kernel| kernel.node == self.id);
         let issued = before.any(|kernel| kernel.pass.is_gradient() == pass.is_gradient());
         f64::from(u8::from(!issued))
     }
 
-    pub(super) fn launched(&mut self, launches: f64) {
+    pub(super) fn add_launches(&mut self, launches: f64) {
         if let Some(kernel) = self.kernels.last_mut() {
             kernel.launches = launches;
         }

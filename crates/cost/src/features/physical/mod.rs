@@ -6,7 +6,7 @@
 //! element-wise, or as its products if their number is known.
 //!
 //! ```
-//! use perf4sight_cost::features::physical::{Pass, kernels};
+//! use perf4sight_cost::features::physical::{KernelPass, kernels};
 //! use perf4sight_network::zoo::{Dataset, build};
 //! use perf4sight_step::workload::{Stage, Step};
 //! let squeezenet = build("squeezenet", Dataset::Imagenet)?;
@@ -16,8 +16,8 @@
 //!     products.map(|product| product.flops(1.0)).sum()
 //! };
 //! // Two operations per multiply-accumulate; the gradient of the weights takes as many as the forward pass.
-//! assert_eq!(flops(Pass::Forward), 2.0 * squeezenet.macs() as f64);
-//! assert_eq!(flops(Pass::WeightGradient), flops(Pass::Forward));
+//! assert_eq!(flops(KernelPass::Forward), 2.0 * squeezenet.macs() as f64);
+//! assert_eq!(flops(KernelPass::WeightGradient), flops(KernelPass::Forward));
 //! # Ok::<(), perf4sight_base::error::Error>(())
 //! ```
 
@@ -31,5 +31,5 @@ mod step;
 mod unknown;
 mod update;
 
-pub use kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
+pub use kernel::{AccessPattern, BatchQuantity, FilterGeometry, Kernel, KernelClass, KernelPass, MatrixProduct};
 pub use step::{kernels, kernels_once, runs_again};

@@ -1,10 +1,10 @@
 //! The kernels of recurrent layers, and of operations known by name only with a number of multiply-accumulates. They were not measured, so
 //! they take as long as fully connected layers of their size, and move as many bytes.
 
-use super::kernel::{Access, Amount, Class, Pass, Product};
-use super::layer::Layer;
+use super::kernel::{AccessPattern, BatchQuantity, KernelClass, KernelPass, MatrixProduct};
+use super::layer::LayerKernels;
 use super::movement;
-use perf4sight_network::{Facts, Unknown};
+use perf4sight_network::{OperationFacts, UnknownOperation};
 
 /// Elements read and written for each lookup of a deformable convolution: four neighbours, and the interpolated value
 /// (`deformable_im2col` of torchvision's csrc/ops/cpu/deform_conv2d_kernel.cpp).
@@ -16,53 +16,58 @@ const LOOKED_UP: f64 = 5.0;
 const LOOKED_UP_BACK: f64 = 25.0 + 3.0 * LOOKED_UP;
 
 /// A product of one pass, and its traffic besides the operation's data.
-struct Work {
-    product: Product,
-    traffic: Amount,
+struct UnknownProduct {
+    product: MatrixProduct,
+    traffic: BatchQuantity,
     /// Bytes that are moved again after the first time.
     again: f64,
 }
 
 /// Adds the products of an operation from its multiply-accumulates, and its other traffic.
-pub(super) fn add(layer: &mut Layer, unknown: &Unknown, facts: &Facts) {
-    movement::add(layer, Class::Unknown, &facts.traffic);
+pub(super) fn add(layer: &mut LayerKernels, unknown: &UnknownOperation, facts: &OperationFacts) {
+    movement::add(layer, KernelClass::Unknown, &facts.traffic);
     let (macs, weights) = (facts.macs as f64, unknown.parameters as f64);
     if facts.across {
         return of_features(layer, across(macs));
     }
     match unknown.op_type.as_str() {
         _ if weights == 0.0 => of_features(layer, of_operands(layer, macs)),
-        operator if unknown.is_recurrent() => recurrent(layer, Class::Unknown, operator, weights, macs / weights),
+        operator if unknown.is_recurrent() => recurrent(layer, KernelClass::Unknown, operator, weights, macs / weights),
         operator => filtering(layer, macs, weights, operator == "DeformConv"),
     }
 }
 
 /// Adds the products of a recurrent layer, which are those of fully connected ones, and its other traffic.
-pub(super) fn add_recurrent(layer: &mut Layer, operator: &str, facts: &Facts) {
-    movement::add(layer, Class::Arithmetic, &facts.traffic);
+pub(super) fn add_recurrent(layer: &mut LayerKernels, operator: &str, facts: &OperationFacts) {
+    movement::add(layer, KernelClass::Arithmetic, &facts.traffic);
     // Biases multiply nothing.
     let matrices = facts.weights.first().map_or(0, |weight| weight.dims.elements()) as f64;
-    recurrent(layer, Class::Linear, operator, matrices, facts.macs as f64 / matrices);
+    recurrent(layer, KernelClass::Linear, operator, matrices, facts.macs as f64 / matrices);
 }
 
 /// Every sample with every other one.
-fn across(macs: f64) -> Product {
-    let samples = Amount::per_sample(1.0);
-    Product { rows: samples, columns: samples, inner: Amount::fixed(macs), blocks: Amount::fixed(1.0) }
+fn across(macs: f64) -> MatrixProduct {
+    let samples = BatchQuantity::per_sample(1.0);
+    MatrixProduct {
+        rows: samples,
+        columns: samples,
+        inner: BatchQuantity::fixed(macs),
+        blocks: BatchQuantity::fixed(1.0),
+    }
 }
 
 /// A product of two activations with this many multiply-accumulates.
-fn of_operands(layer: &Layer, macs: f64) -> Product {
+fn of_operands(layer: &LayerKernels, macs: f64) -> MatrixProduct {
     let (outputs, rows) = (layer.outputs(), layer.node.shape.features() as f64);
-    let [rows, inner, blocks] = [rows, macs / outputs, 1.0].map(Amount::fixed);
-    Product { rows, columns: Amount::per_sample(outputs / rows.fixed), inner, blocks }
+    let [rows, inner, blocks] = [rows, macs / outputs, 1.0].map(BatchQuantity::fixed);
+    MatrixProduct { rows, columns: BatchQuantity::per_sample(outputs / rows.fixed), inner, blocks }
 }
 
 /// A product forward, and one of equal size for every factor whose gradient is computed.
-fn of_features(layer: &mut Layer, product: Product) {
-    layer.multiplies(Pass::Forward, Class::Unknown, product, Amount::default());
+fn of_features(layer: &mut LayerKernels, product: MatrixProduct) {
+    layer.multiplies(KernelPass::Forward, KernelClass::Unknown, product, BatchQuantity::default());
     for _ in layer.gradients.clone().into_iter().take(2).filter(|wanted| *wanted) {
-        layer.multiplies(Pass::InputGradient, Class::Unknown, product, Amount::default());
+        layer.multiplies(KernelPass::InputGradient, KernelClass::Unknown, product, BatchQuantity::default());
     }
 }
 
@@ -70,17 +75,17 @@ fn of_features(layer: &mut Layer, product: Product) {
 /// cuDNN) store the weights in a suitable layout, so few rows are not slower in proportion, and accumulate the
 /// gradient of the weights in one product over all steps. PyTorch computes the other kinds step by step, and each
 /// step adds its own gradient: two reads and a write.
-fn recurrent(layer: &mut Layer, class: Class, operator: &str, weights: f64, steps: f64) {
+fn recurrent(layer: &mut LayerKernels, class: KernelClass, operator: &str, weights: f64, steps: f64) {
     let remembered = layer.node.shape.features() as f64;
-    let [rows, inner] = [remembered, weights / remembered].map(Amount::fixed);
+    let [rows, inner] = [remembered, weights / remembered].map(BatchQuantity::fixed);
     let as_one = operator == "LSTM";
     let (samples, blocks) = if as_one { (steps, 1.0) } else { (1.0, steps) };
-    let (samples, blocks) = (Amount::per_sample(samples), Amount::fixed(blocks));
+    let (samples, blocks) = (BatchQuantity::per_sample(samples), BatchQuantity::fixed(blocks));
     let once = layer.weight_bytes(weights);
     let read_again = (steps - 1.0).max(0.0) * once;
     let work = |rows, columns, inner, again| {
-        let product = Product { rows, columns, inner, blocks };
-        Work { product, traffic: Amount::fixed(once), again }
+        let product = MatrixProduct { rows, columns, inner, blocks };
+        UnknownProduct { product, traffic: BatchQuantity::fixed(once), again }
     };
     let added = if as_one { 0.0 } else { 3.0 * steps * once };
     let passes = [
@@ -88,46 +93,54 @@ fn recurrent(layer: &mut Layer, class: Class, operator: &str, weights: f64, step
         work(inner, samples, rows, read_again),
         work(rows, inner, samples, added),
     ];
-    multiplied(layer, class, passes, steps);
+    add_products(layer, class, passes, steps);
 }
 
 /// Filters applied at a number of positions of every sample.
-fn filtering(layer: &mut Layer, macs: f64, weights: f64, looks_up: bool) {
+fn filtering(layer: &mut LayerKernels, macs: f64, weights: f64, looks_up: bool) {
     let filters = layer.node.shape.channels() as f64;
-    let [rows, inner, blocks] = [filters, weights / filters, 1.0].map(Amount::fixed);
-    let places = Amount::per_sample(macs / weights);
+    let [rows, inner, blocks] = [filters, weights / filters, 1.0].map(BatchQuantity::fixed);
+    let places = BatchQuantity::per_sample(macs / weights);
     let elements = macs / filters;
-    let traffic = Amount { fixed: layer.weight_bytes(weights), sample: layer.bytes(elements) };
-    let product =
-        |rows, columns, inner| Work { product: Product { rows, columns, inner, blocks }, traffic, again: 0.0 };
+    let traffic = BatchQuantity { fixed: layer.weight_bytes(weights), sample: layer.bytes(elements) };
+    let product = |rows, columns, inner| UnknownProduct {
+        product: MatrixProduct { rows, columns, inner, blocks },
+        traffic,
+        again: 0.0,
+    };
     if looks_up {
-        let looked_up = |times: f64| Amount::per_sample(times * layer.bytes(elements));
+        let looked_up = |times: f64| BatchQuantity::per_sample(times * layer.bytes(elements));
         let [forward, back] = [LOOKED_UP, LOOKED_UP_BACK].map(looked_up);
-        layer.moves(Pass::Forward, Class::Unknown, Access::Strided, forward);
+        layer.add_movement(KernelPass::Forward, KernelClass::Unknown, AccessPattern::Strided, forward);
         if layer.passes_on() {
-            layer.moves(Pass::InputGradient, Class::Unknown, Access::Strided, back);
+            layer.add_movement(KernelPass::InputGradient, KernelClass::Unknown, AccessPattern::Strided, back);
         }
     }
     let passes = [product(rows, places, inner), product(inner, places, rows), product(rows, inner, places)];
-    multiplied(layer, Class::Unknown, passes, 1.0);
+    add_products(layer, KernelClass::Unknown, passes, 1.0);
 }
 
 /// The products for the result, the gradient of the input, and that of the weights, with `starts` launches each.
-fn multiplied(layer: &mut Layer, class: Class, [forward, back, gradient]: [Work; 3], starts: f64) {
-    one(layer, class, Pass::Forward, &forward);
-    layer.launched(starts);
+fn add_products(
+    layer: &mut LayerKernels,
+    class: KernelClass,
+    [forward, back, gradient]: [UnknownProduct; 3],
+    starts: f64,
+) {
+    add_product(layer, class, KernelPass::Forward, &forward);
+    layer.add_launches(starts);
     if layer.passes_on() {
-        one(layer, class, Pass::InputGradient, &back);
-        layer.launched(starts);
+        add_product(layer, class, KernelPass::InputGradient, &back);
+        layer.add_launches(starts);
     }
     if layer.step.trains() && layer.network.trains(layer.node) {
-        one(layer, class, Pass::WeightGradient, &gradient);
+        add_product(layer, class, KernelPass::WeightGradient, &gradient);
     }
 }
 
-fn one(layer: &mut Layer, class: Class, pass: Pass, work: &Work) {
+fn add_product(layer: &mut LayerKernels, class: KernelClass, pass: KernelPass, work: &UnknownProduct) {
     if work.again > 0.0 {
-        layer.moves_again(pass, class, Amount::fixed(work.again));
+        layer.moves_again(pass, class, BatchQuantity::fixed(work.again));
     }
     layer.multiplies(pass, class, work.product, work.traffic);
 }
@@ -140,7 +153,7 @@ mod tests {
     use perf4sight_step::workload::{Stage, Step};
 
     /// An unknown operation behind a layer that passes a gradient on, `features` wide at 50 positions.
-    fn behind_a_layer(features: usize, unknown: Unknown) -> Network {
+    fn behind_a_layer(features: usize, unknown: UnknownOperation) -> Network {
         let mut builder = NetworkBuilder::new("priced", Shape::new([50, 16]));
         let linear = Op::Linear(Linear { out_features: features, bias: false });
         let linear = builder.add("linear", linear, &[builder.input()]).unwrap();
@@ -162,10 +175,13 @@ mod tests {
         // 256 features, 1024 hidden units, 50 steps: LSTMs have 4 gates, GRUs 3.
         for (operator, gates, summed) in [("LSTM", 4, 0.0), ("GRU", 3, 150.0), ("RNN", 1, 150.0)] {
             let weights = gates * 1024 * (256 + 1024);
-            let unknown = Unknown { macs: 50 * weights, ..Unknown::new(operator, Shape::new([50, 1, 1024]), weights) };
+            let unknown = UnknownOperation {
+                macs: 50 * weights,
+                ..UnknownOperation::new(operator, Shape::new([50, 1, 1024]), weights)
+            };
             let network = behind_a_layer(256, unknown);
             let (kernels, all) = (of_unknown(&network), kernels(&network, Step::published(Stage::Training)));
-            let passes = [Pass::Forward, Pass::InputGradient, Pass::WeightGradient];
+            let passes = [KernelPass::Forward, KernelPass::InputGradient, KernelPass::WeightGradient];
             assert_eq!(kernels.iter().map(|kernel| kernel.pass).collect::<Vec<_>>(), passes);
             for (kernel, read) in kernels.iter().zip([50.0, 50.0, 1.0 + summed]) {
                 // Each pass has as many products as forward, so backward has twice as many.
@@ -180,8 +196,10 @@ mod tests {
     #[test]
     fn filters_are_the_convolution_that_they_are() {
         // 256 filters of 16 x 3 x 3 at 50 positions; their lookups are separate kernels.
-        let unknown =
-            Unknown { macs: 50 * 256 * 144, ..Unknown::new("DeformConv", Shape::new([256, 50, 1]), 256 * 144) };
+        let unknown = UnknownOperation {
+            macs: 50 * 256 * 144,
+            ..UnknownOperation::new("DeformConv", Shape::new([256, 50, 1]), 256 * 144)
+        };
         let network = behind_a_layer(16, unknown);
         let kernels = of_unknown(&network);
         assert!(
@@ -191,7 +209,8 @@ mod tests {
 
     #[test]
     fn samples_that_meet_all_others_cost_the_square_of_the_batch() {
-        let unknown = Unknown { macs: 32, across: true, ..Unknown::new("MatMul", Shape::new([1]), 0) };
+        let unknown =
+            UnknownOperation { macs: 32, across: true, ..UnknownOperation::new("MatMul", Shape::new([1]), 0) };
         let kernels = of_unknown(&behind_a_layer(32, unknown));
         assert_eq!(kernels.iter().map(|kernel| flops(kernel, 8.0)).sum::<f64>(), 2.0 * 2.0 * 64.0 * 32.0);
     }

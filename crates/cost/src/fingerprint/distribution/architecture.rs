@@ -1,7 +1,7 @@
 //! Which networks are levels of one another: the same graph at different widths.
 
 use perf4sight_base::checksum::checksum;
-use perf4sight_network::{Conv, ConvTranspose, Nature, Network, Node, Op};
+use perf4sight_network::{Conv, ConvTranspose, Network, Node, Op, OperationNature};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,26 +22,38 @@ pub(in crate::fingerprint) fn level(network: &Network) -> String {
 /// The operation of a node, its inputs, and its image size.
 fn form(network: &Network, node: &Node) -> String {
     let attributes = match network.facts(node).nature {
-        Nature::Convolution(conv) => format!("{:?} {} {}", conv.window, grouping(network, node, conv), conv.bias),
-        Nature::Volume(conv) => format!("{:?} {} {}", conv.window, grouping(network, node, conv), conv.bias),
-        Nature::Transposed(transposed) => {
+        OperationNature::Convolution(conv) => {
+            format!("{:?} {} {}", conv.window, grouping(network, node, conv), conv.bias)
+        }
+        OperationNature::Volume(conv) => format!("{:?} {} {}", conv.window, grouping(network, node, conv), conv.bias),
+        OperationNature::Transposed(transposed) => {
             let ConvTranspose { conv, extra } = transposed;
             format!("{:?} {extra:?} {} {}", conv.window, grouping(network, node, conv), conv.bias)
         }
-        Nature::Pooling(Some(window)) => {
+        OperationNature::Pooling(Some(window)) => {
             let counted =
                 if let Op::AvgPool { count_include_pad, .. } = node.op { Some(count_include_pad) } else { None };
             counted.map_or_else(|| format!("{window:?}"), |counted| format!("{window:?} {counted}"))
         }
-        Nature::Linear(linear) => format!("{}", linear.bias),
-        Nature::Embedding(embedding) => format!("{} {:?}", embedding.rows, embedding.fixed),
+        OperationNature::Linear(linear) => format!("{}", linear.bias),
+        OperationNature::Embedding(embedding) => format!("{} {:?}", embedding.rows, embedding.fixed),
         // The kind and the inputs are enough here.
-        Nature::Input | Nature::Parameter | Nature::MatMul | Nature::Attention | Nature::Pooling(None) => String::new(),
+        OperationNature::Input
+        | OperationNature::Parameter
+        | OperationNature::MatMul
+        | OperationNature::Attention
+        | OperationNature::Pooling(None) => String::new(),
         // A dropout rate of zero costs nothing, at any width.
-        Nature::Dropout if matches!(node.op, Op::Dropout { rate: 0.0 }) => "nothing".to_owned(),
-        Nature::Normalisation | Nature::Softmax | Nature::Activation(_) | Nature::Dropout => String::new(),
-        Nature::Recurrent(layer) => format!("{} {} {}", layer.both_ways, layer.bias, layer.last),
-        Nature::Arithmetic(_) | Nature::Choice | Nature::Movement | Nature::Unknown(_) => String::new(),
+        OperationNature::Dropout if matches!(node.op, Op::Dropout { rate: 0.0 }) => "nothing".to_owned(),
+        OperationNature::Normalisation
+        | OperationNature::Softmax
+        | OperationNature::Activation(_)
+        | OperationNature::Dropout => String::new(),
+        OperationNature::Recurrent(layer) => format!("{} {} {}", layer.both_ways, layer.bias, layer.last),
+        OperationNature::Arithmetic(_)
+        | OperationNature::Choice
+        | OperationNature::Movement
+        | OperationNature::Unknown(_) => String::new(),
     };
     let inputs: Vec<usize> = node.inputs.iter().map(|input| input.index()).collect();
     let image = match node.shape.dims() {
@@ -59,9 +71,9 @@ fn grouping<W>(network: &Network, node: &Node, conv: &Conv<W>) -> usize {
 /// Networks by architecture, each with the elements of one sample of every node, at its largest width.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Families(BTreeMap<String, Vec<u64>>);
+pub(super) struct ArchitectureFamilies(BTreeMap<String, Vec<u64>>);
 
-impl Families {
+impl ArchitectureFamilies {
     pub fn add(&mut self, network: &Network) {
         let widths = widths(network);
         let widest = self.0.entry(architecture(network)).or_insert_with(|| widths.clone());
@@ -100,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_level_is_the_same_graph_and_not_wider() {
-        let mut families = Families::default();
+        let mut families = ArchitectureFamilies::default();
         families.add(&bottleneck([64, 16], 1, 14));
         families.add(&bottleneck([64, 8], 1, 14));
         let is_level = |network: &Network| families.family(network).is_some();

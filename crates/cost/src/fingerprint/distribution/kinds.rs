@@ -61,7 +61,7 @@ pub(super) fn operations(network: &Network) -> BTreeSet<String> {
 }
 
 /// The same for the calibration networks.
-pub fn taught() -> BTreeSet<String> {
+pub fn calibration_kinds() -> BTreeSet<String> {
     calibration::all().into_iter().flatten().flat_map(|network| operations(&network)).collect()
 }
 

@@ -7,7 +7,7 @@ mod reason;
 mod understood;
 
 pub(super) use architecture::{architecture, level};
-pub use kinds::taught;
-pub(super) use profiled::{Extrapolation, Profiled};
+pub use kinds::calibration_kinds;
+pub(super) use profiled::{Extrapolation, ProfiledNetworks};
 pub use reason::OutOfDistribution;
 pub use understood::{LEAST_COVERAGE, check_understood};

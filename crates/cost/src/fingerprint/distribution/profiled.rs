@@ -1,10 +1,10 @@
 //! The properties of the profiled networks, and how another network differs from them.
 
-use super::architecture::Families;
+use super::architecture::ArchitectureFamilies;
 use super::kinds::{OperationKind, kinds, operations};
 use super::reason::OutOfDistribution;
-use crate::fingerprint::rows::{Observations, Row};
-use perf4sight_network::{Coverage, Network, Node, NodeId, Op};
+use crate::fingerprint::rows::{MeasuredRow, Observations};
+use perf4sight_network::{Network, Node, NodeId, Op, OperationCoverage};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ const REACH: f64 = 1.25;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::fingerprint) struct Profiled {
+pub(in crate::fingerprint) struct ProfiledNetworks {
     operations: BTreeSet<String>,
     inputs: BTreeSet<String>,
     sizes: BTreeMap<String, [u64; 2]>,
     largest_batch: u64,
-    families: Families,
+    families: ArchitectureFamilies,
 }
 
 /// Differences of a network from the profiled ones that make a prediction less certain.
@@ -36,9 +36,9 @@ pub(in crate::fingerprint) struct Extrapolation {
     pub ignorance: f64,
 }
 
-impl Profiled {
+impl ProfiledNetworks {
     pub fn new(observations: &Observations) -> Self {
-        let mut profiled = Profiled::default();
+        let mut profiled = ProfiledNetworks::default();
         for network in networks(observations.rows) {
             profiled.add(network);
         }
@@ -48,7 +48,7 @@ impl Profiled {
     }
 
     /// Adds a few rows: their architectures and batch sizes count as profiled, their operations and sizes do not.
-    pub fn calibrate(&mut self, rows: &[Row]) {
+    pub fn calibrate(&mut self, rows: &[MeasuredRow]) {
         let batches = rows.iter().map(|row| row.record.workload.batch);
         self.largest_batch = batches.fold(self.largest_batch, u64::max);
         networks(rows).for_each(|network| self.families.add(network));
@@ -77,7 +77,7 @@ impl Profiled {
     pub fn out_of_distribution(&self, network: &Network) -> Vec<OutOfDistribution> {
         let coverage = network.coverage();
         let missed = OutOfDistribution::NotUnderstood {
-            unknown: coverage.operations - coverage.known(),
+            unknown: coverage.operations - coverage.supported(),
             operations: coverage.operations,
         };
         let missed = (!coverage.is_full()).then_some(missed);
@@ -88,13 +88,16 @@ impl Profiled {
         let profiled = || self.inputs.iter().cloned().collect();
         let input = (!self.inputs.contains(&shape)).then(|| OutOfDistribution::Input { profiled: profiled(), shape });
         let unseen = operations(network).into_iter().filter(|name| !self.operations.contains(name));
-        let sizes =
-            self.beyond(network).map(|(what, value, profiled)| OutOfDistribution::Size { what, value, profiled });
+        let sizes = self.sizes_outside_profile(network).map(|(what, value, profiled)| OutOfDistribution::Size {
+            what,
+            value,
+            profiled,
+        });
         missed.into_iter().chain(input).chain(unseen.map(OutOfDistribution::Operation)).chain(sizes).collect()
     }
 
     /// Sizes outside the profiled range, with that range.
-    fn beyond(&self, network: &Network) -> impl Iterator<Item = (String, u64, [u64; 2])> {
+    fn sizes_outside_profile(&self, network: &Network) -> impl Iterator<Item = (String, u64, [u64; 2])> {
         sizes(network).into_iter().filter_map(|(what, value)| {
             let profiled = *self.sizes.get(what)?;
             let [low, high] = profiled.map(|bound| bound as f64);
@@ -118,7 +121,10 @@ impl Profiled {
         Extrapolation {
             family: self.families.family(network).map(str::to_owned),
             operations: network.iter().filter(|(_, node)| is_new(node)).map(|(id, _)| id).collect(),
-            beyond: self.beyond(network).map(|(_, value, profiled)| far(value, profiled)).fold(0.0, f64::max),
+            beyond: self
+                .sizes_outside_profile(network)
+                .map(|(_, value, profiled)| far(value, profiled))
+                .fold(0.0, f64::max),
             images: self.sizes.get(IMAGES).map_or(0.0, |profiled| far(elements(network), *profiled)),
             ignorance: ignorance(&network.coverage()),
         }
@@ -132,12 +138,12 @@ impl Profiled {
 }
 
 /// Operations that are not understood widen an interval as if each could cost twice the average.
-fn ignorance(coverage: &Coverage) -> f64 {
-    let missed = (coverage.operations - coverage.known()) as f64 / coverage.operations.max(1) as f64;
+fn ignorance(coverage: &OperationCoverage) -> f64 {
+    let missed = (coverage.operations - coverage.supported()) as f64 / coverage.operations.max(1) as f64;
     (2.0 * missed).ln_1p()
 }
 
-fn networks(rows: &[Row]) -> impl Iterator<Item = &Network> {
+fn networks(rows: &[MeasuredRow]) -> impl Iterator<Item = &Network> {
     let mut variants = BTreeSet::new();
     rows.iter().filter(move |row| variants.insert(&row.record.variant)).map(|row| row.network.as_ref())
 }
@@ -167,7 +173,7 @@ mod tests {
 
     #[test]
     fn images_of_another_size_are_a_reason() {
-        let mut profiled = Profiled::default();
+        let mut profiled = ProfiledNetworks::default();
         profiled.add(&build("resnet18", Dataset::Imagenet).unwrap());
         assert_eq!(profiled.out_of_distribution(&build("resnet18", Dataset::Imagenet).unwrap()), []);
         let small = profiled.out_of_distribution(&build("resnet18", Dataset::Cifar10).unwrap());

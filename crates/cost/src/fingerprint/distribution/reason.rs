@@ -1,6 +1,6 @@
 //! Reasons why a prediction is less reliable.
 
-use perf4sight_base::units::grouped;
+use perf4sight_base::units::grouped_digits;
 use perf4sight_step::workload::Precision;
 use std::fmt;
 
@@ -56,10 +56,16 @@ impl fmt::Display for OutOfDistribution {
                 write!(f, "an input of {shape}, profiled {}", profiled.join(", "))
             }
             OutOfDistribution::Size { what, value, profiled: [low, high] } => {
-                write!(f, "{what}: {}, profiled {} to {}", grouped(*value), grouped(*low), grouped(*high))
+                write!(
+                    f,
+                    "{what}: {}, profiled {} to {}",
+                    grouped_digits(*value),
+                    grouped_digits(*low),
+                    grouped_digits(*high)
+                )
             }
             OutOfDistribution::Batch { batch, largest } => {
-                write!(f, "batch size {} is beyond the {} profiled", grouped(*batch), grouped(*largest))
+                write!(f, "batch size {} is beyond the {} profiled", grouped_digits(*batch), grouped_digits(*largest))
             }
             OutOfDistribution::Precision { asked, profiled } => {
                 write!(f, "steps with precision = {}, profiled {}", asked.name(), profiled.name())

@@ -1,7 +1,7 @@
 //! Which networks are understood well enough to be predicted at all.
 
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::{Percent, grouped};
+use perf4sight_base::units::{Percent, grouped_digits};
 use perf4sight_network::{Network, Node};
 
 /// Networks of which fewer than this share of the operations are understood get no prediction.
@@ -19,14 +19,14 @@ const MOST_ELEMENTS: u64 = 1 << 38;
 pub fn check_understood(network: &Network) -> Result<()> {
     check_sizes(network)?;
     let coverage = network.coverage();
-    let share = (coverage.known() + coverage.recurrent) as f64 / coverage.operations.max(1) as f64;
+    let share = (coverage.supported() + coverage.recurrent) as f64 / coverage.operations.max(1) as f64;
     if share >= LEAST_COVERAGE || network.followed().is_some() {
         return Ok(());
     }
     let names: Vec<&str> = coverage.unknown.keys().map(String::as_str).collect();
     let problem = format!(
         "only {} of the {} operations of {} are understood; unknown: {}",
-        coverage.known(),
+        coverage.supported(),
         coverage.operations,
         network.name(),
         names.join(", ")
@@ -43,12 +43,12 @@ fn check_sizes(network: &Network) -> Result<()> {
         Some(largest) if all > MOST_ELEMENTS => Err(Error::input(format!(
             "{} cannot be as described in its file: one sample of it takes {} numbers, the largest result being \"{}\" ({}, {})",
             network.name(),
-            grouped(all),
+            grouped_digits(all),
             largest.name,
             largest.op.kind(),
             largest.shape
         ))
-        .expected(format!("at most {}, which is 1 TiB", grouped(MOST_ELEMENTS)))
+        .expected(format!("at most {}, which is 1 TiB", grouped_digits(MOST_ELEMENTS)))
         .help("a shape was misread on the way there: export the network with fixed sizes and static shapes")),
         _ => Ok(()),
     }
@@ -57,7 +57,7 @@ fn check_sizes(network: &Network) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_network::{NetworkBuilder, Op, Reduction, Shape, Unknown};
+    use perf4sight_network::{NetworkBuilder, Op, ReductionKind, Shape, UnknownOperation};
 
     #[test]
     fn shapes_that_no_device_holds_are_refused() {
@@ -66,11 +66,11 @@ mod tests {
             let pooled = builder
                 .add(
                     "pooled",
-                    Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false },
+                    Op::Reduce { reduction: ReductionKind::Mean, axes: vec![1, 2], keep: false },
                     &[builder.input()],
                 )
                 .unwrap();
-            let wrong = Unknown::new("Odd", shape, 0);
+            let wrong = UnknownOperation::new("Odd", shape, 0);
             let wrong = builder.add("wrong", Op::Unknown(wrong), &[pooled]).unwrap();
             builder.finish(wrong)
         };

@@ -35,13 +35,13 @@ pub fn file_name(stage: Stage, quantity: Quantity) -> String {
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct FileHeader {
     format: u32,
     #[serde(default)]
     software: BTreeMap<String, String>,
 }
 
-impl Head {
+impl FileHeader {
     fn check(&self) -> Result<()> {
         let format = self.format;
         let wrong = |age: &str| {
@@ -73,7 +73,7 @@ impl Fingerprint {
         let file = self.file(folder);
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
         let text = text.map_err(|cause| Error::io(&file, "write the fingerprint", &cause))?;
-        atomic_write::save(&file, sealed(&text) + "\n")?;
+        atomic_write::save(&file, with_checksum(&text) + "\n")?;
         Ok(file)
     }
 
@@ -111,14 +111,14 @@ const PROVENANCE: &str = ",\n  \"provenance\": {";
 const SEAL: [&str; 2] = [",\n  \"checksum\": \"", "\""];
 
 /// The text of a fingerprint with a checksum of all but its provenance, to detect numbers changed by hand.
-fn sealed(text: &str) -> String {
+fn with_checksum(text: &str) -> String {
     let (content, provenance) = text.rsplit_once(PROVENANCE).unwrap_or((text, ""));
     let [before, behind] = SEAL;
     format!("{content}{before}{}{behind}{PROVENANCE}{provenance}", checksum(content.bytes()))
 }
 
 /// The text without its checksum if that matches, as it does unless another program wrote the file.
-fn unsealed(text: &str) -> Option<String> {
+fn verify_checksum(text: &str) -> Option<String> {
     let [before, behind] = SEAL;
     let (content, rest) = text.rsplit_once(before)?;
     let (sum, provenance) = rest.split_once(behind)?;
@@ -127,11 +127,11 @@ fn unsealed(text: &str) -> Option<String> {
 
 /// The fingerprint of a file that another program wrote, and whether its content still matches the checksum:
 /// whitespace and the order of keys do not matter.
-fn rewritten(text: &str) -> Result<(Fingerprint, Result<()>)> {
-    let mut value: Value = serde_json::from_str(text).map_err(|cause| damaged(&cause))?;
+fn read_rewritten(text: &str) -> Result<(Fingerprint, Result<()>)> {
+    let mut value: Value = serde_json::from_str(text).map_err(|cause| damaged_error(&cause))?;
     let sum = value.as_object_mut().and_then(|object| object.remove("checksum"));
-    let fingerprint: Fingerprint = serde_json::from_value(value).map_err(|cause| damaged(&cause))?;
-    let again = serde_json::to_string_pretty(&fingerprint).map_err(|cause| damaged(&cause))?;
+    let fingerprint: Fingerprint = serde_json::from_value(value).map_err(|cause| damaged_error(&cause))?;
+    let again = serde_json::to_string_pretty(&fingerprint).map_err(|cause| damaged_error(&cause))?;
     let content = again.rsplit_once(PROVENANCE).map_or(again.as_str(), |(content, _)| content);
     let seal = match sum.as_ref().and_then(Value::as_str) {
         Some(sum) if checksum(content.bytes()) == sum => Ok(()),
@@ -145,7 +145,7 @@ fn rewritten(text: &str) -> Result<(Fingerprint, Result<()>)> {
     Ok((fingerprint, seal))
 }
 
-fn damaged(cause: &serde_json::Error) -> Error {
+fn damaged_error(cause: &serde_json::Error) -> Error {
     let error = Error::input(format!("this fingerprint is damaged: {cause}"));
     if cause.line() > 0 { error.line(cause.line()) } else { error }
 }
@@ -155,14 +155,14 @@ fn no_fingerprint(cause: &serde_json::Error) -> Error {
 }
 
 fn parse(text: &str) -> Result<(Fingerprint, Result<()>)> {
-    let head: Head = serde_json::from_str(text).map_err(|cause| match cause.classify() {
+    let head: FileHeader = serde_json::from_str(text).map_err(|cause| match cause.classify() {
         Category::Data => no_fingerprint(&cause),
         Category::Syntax if cause.line() == 1 => no_fingerprint(&cause),
-        Category::Syntax | Category::Eof | Category::Io => damaged(&cause),
+        Category::Syntax | Category::Eof | Category::Io => damaged_error(&cause),
     })?;
     head.check()?;
-    match unsealed(text) {
-        Some(content) => Ok((serde_json::from_str(&content).map_err(|cause| damaged(&cause))?, Ok(()))),
-        None => rewritten(text),
+    match verify_checksum(text) {
+        Some(content) => Ok((serde_json::from_str(&content).map_err(|cause| damaged_error(&cause))?, Ok(()))),
+        None => read_rewritten(text),
     }
 }

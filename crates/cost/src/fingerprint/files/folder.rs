@@ -1,9 +1,9 @@
 //! The fingerprints of one folder and stage: latency, memory or both.
 
 use super::file::file_name;
-use crate::fingerprint::rows::{Attempt, Row};
-use crate::fingerprint::{Fingerprint, Subject};
-use crate::records::Record;
+use crate::fingerprint::rows::{FailedAttempt, MeasuredRow};
+use crate::fingerprint::{Fingerprint, FingerprintSubject};
+use crate::records::RowRecord;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Network;
 use perf4sight_platform::Platform;
@@ -17,7 +17,7 @@ const SMALLEST: u64 = 2;
 
 /// The fingerprints that `[fingerprint]` stored for one device, dataset and stage; at least one of the two.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fingerprints {
+pub struct DeviceFingerprints {
     folder: PathBuf,
     /// Predicts the time of a step.
     pub latency: Option<Fingerprint>,
@@ -25,7 +25,7 @@ pub struct Fingerprints {
     pub memory: Option<Fingerprint>,
 }
 
-impl Fingerprints {
+impl DeviceFingerprints {
     /// Loads those of a stage: from a folder, from the only one below it with fingerprints, or from the folder of a
     /// fingerprint's file.
     ///
@@ -34,26 +34,26 @@ impl Fingerprints {
     /// the files are of two devices or datasets.
     pub fn load(path: &Path, stage: Stage) -> Result<Self> {
         fs::metadata(path).map_err(|cause| missing(path, &cause))?;
-        let folder = located(path, stage)?;
+        let folder = locate_folder(path, stage)?;
         let load = |quantity| Fingerprint::load(&folder, stage, quantity);
         let (latency, memory) = (load(Quantity::Latency)?, load(Quantity::Memory)?);
-        let found = Fingerprints { folder, latency, memory };
+        let found = DeviceFingerprints { folder, latency, memory };
         if found.iter().next().is_none() {
-            return Err(none(path, stage));
+            return Err(no_fingerprint(path, stage));
         }
-        let Subject { device, dataset, .. } = found.subject();
+        let FingerprintSubject { device, dataset, .. } = found.subject();
         found.check(Some(device), Some(dataset))?;
         Ok(found)
     }
 
     /// The priors of a device with this name, before any measurement on it, without a folder; networks read the
     /// images of `dataset`.
-    pub fn before(device: &str, dataset: &str, step: Step, platform: &Platform) -> Self {
+    pub fn priors(device: &str, dataset: &str, step: Step, platform: &Platform) -> Self {
         let of = |quantity| {
-            let subject = Subject { device: device.to_owned(), dataset: dataset.to_owned(), step, quantity };
-            Some(Fingerprint::before(subject, platform))
+            let subject = FingerprintSubject { device: device.to_owned(), dataset: dataset.to_owned(), step, quantity };
+            Some(Fingerprint::prior(subject, platform))
         };
-        Fingerprints { folder: PathBuf::new(), latency: of(Quantity::Latency), memory: of(Quantity::Memory) }
+        DeviceFingerprints { folder: PathBuf::new(), latency: of(Quantity::Latency), memory: of(Quantity::Memory) }
     }
 
     /// Those that can predict a step, and one that cannot, with the reason.
@@ -62,16 +62,16 @@ impl Fingerprints {
     /// None of them can.
     pub fn answering(self, step: Step) -> Result<(Self, Option<(Fingerprint, Error)>)> {
         let refused = |one: &Fingerprint| one.check_step(step).err();
-        let Fingerprints { latency, memory, .. } = &self;
+        let DeviceFingerprints { latency, memory, .. } = &self;
         match (latency.as_ref().and_then(refused), memory.as_ref().and_then(refused)) {
             (None, None) => Ok((self, None)),
             (Some(refusal), None) if memory.is_some() => {
                 let silent = self.latency.map(|latency| (latency, refusal));
-                Ok((Fingerprints { latency: None, ..self }, silent))
+                Ok((DeviceFingerprints { latency: None, ..self }, silent))
             }
             (None, Some(refusal)) if latency.is_some() => {
                 let silent = self.memory.map(|memory| (memory, refusal));
-                Ok((Fingerprints { memory: None, ..self }, silent))
+                Ok((DeviceFingerprints { memory: None, ..self }, silent))
             }
             (Some(refusal), _) | (None, Some(refusal)) => Err(refusal),
         }
@@ -88,7 +88,7 @@ impl Fingerprints {
     }
 
     /// Their subject; each has its own quantity.
-    pub fn subject(&self) -> &Subject {
+    pub fn subject(&self) -> &FingerprintSubject {
         self.iter().next().expect("there is one, or loading had failed").subject()
     }
 
@@ -113,11 +113,11 @@ impl Fingerprints {
     ///
     /// # Errors
     /// As [`Fingerprint::calibrate`].
-    pub fn calibrate(&self, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
+    pub fn calibrate(&self, rows: &[MeasuredRow], failed: &[FailedAttempt]) -> Result<Self> {
         let refitted = |fingerprint: &Fingerprint| {
-            let is_own = |record: &Record| record.quantity() == fingerprint.subject().quantity;
-            let rows: Vec<Row> = rows.iter().filter(|row| is_own(&row.record)).cloned().collect();
-            let failed: Vec<Attempt> = failed.iter().filter(|attempt| is_own(&attempt.record)).cloned().collect();
+            let is_own = |record: &RowRecord| record.quantity() == fingerprint.subject().quantity;
+            let rows: Vec<MeasuredRow> = rows.iter().filter(|row| is_own(&row.record)).cloned().collect();
+            let failed: Vec<FailedAttempt> = failed.iter().filter(|attempt| is_own(&attempt.record)).cloned().collect();
             match rows.is_empty() && failed.is_empty() {
                 true => Ok(fingerprint.clone()),
                 false => fingerprint.calibrate(&rows, &failed),
@@ -125,7 +125,7 @@ impl Fingerprints {
         };
         let latency = self.latency.as_ref().map(refitted).transpose()?;
         let memory = self.memory.as_ref().map(refitted).transpose()?;
-        Ok(Fingerprints { folder: self.folder.clone(), latency, memory })
+        Ok(DeviceFingerprints { folder: self.folder.clone(), latency, memory })
     }
 
     /// Batch sizes of a new network worth measuring: the smallest shows the fixed cost of a step, the largest
@@ -140,7 +140,7 @@ impl Fingerprints {
         }
     }
 
-    fn check_word(&self, subject: &Subject, what: &str, found: &str, asked: Option<&str>) -> Result<()> {
+    fn check_word(&self, subject: &FingerprintSubject, what: &str, found: &str, asked: Option<&str>) -> Result<()> {
         match asked {
             Some(asked) if asked != found => {
                 let file = self.folder.join(file_name(subject.step.stage, subject.quantity));
@@ -154,7 +154,7 @@ impl Fingerprints {
     }
 }
 
-fn located(path: &Path, stage: Stage) -> Result<PathBuf> {
+fn locate_folder(path: &Path, stage: Stage) -> Result<PathBuf> {
     let names = Quantity::ALL.map(|quantity| file_name(stage, quantity));
     if path.is_file() {
         let is_one = path.file_name().is_some_and(|name| names.iter().any(|known| name == known.as_str()));
@@ -169,7 +169,7 @@ fn located(path: &Path, stage: Stage) -> Result<PathBuf> {
     if names.iter().any(|name| path.join(name).exists()) {
         return Ok(path.to_owned());
     }
-    match below(path, &names).as_slice() {
+    match stored_folders(path, &names).as_slice() {
         [] => Ok(path.to_owned()),
         [only] => Ok(only.clone()),
         several => {
@@ -182,7 +182,7 @@ fn located(path: &Path, stage: Stage) -> Result<PathBuf> {
     }
 }
 
-fn below(folder: &Path, names: &[String]) -> Vec<PathBuf> {
+fn stored_folders(folder: &Path, names: &[String]) -> Vec<PathBuf> {
     let folder = glob::Pattern::escape(&folder.to_string_lossy());
     let files = names.iter().filter_map(|name| glob::glob(&format!("{folder}/*/**/{name}")).ok()).flatten();
     let mut folders: Vec<PathBuf> = files.filter_map(|file| Some(file.ok()?.parent()?.to_owned())).collect();
@@ -201,7 +201,7 @@ fn missing(path: &Path, cause: &io::Error) -> Error {
     .help("perf4sight fingerprints lists those below a folder")
 }
 
-fn none(folder: &Path, stage: Stage) -> Error {
+fn no_fingerprint(folder: &Path, stage: Stage) -> Error {
     Error::input(format!("there is no fingerprint of {stage} here"))
         .file(folder)
         .expected(Quantity::ALL.map(|quantity| file_name(stage, quantity)).join(" or "))

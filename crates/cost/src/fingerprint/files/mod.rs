@@ -4,4 +4,4 @@ mod file;
 mod folder;
 
 pub use file::file_name;
-pub use folder::Fingerprints;
+pub use folder::DeviceFingerprints;

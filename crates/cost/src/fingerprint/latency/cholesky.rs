@@ -57,21 +57,21 @@ pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// A symmetric matrix and a right-hand side that are summed up row by row: the normal equations of least squares.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Normal<const N: usize> {
+pub(super) struct NormalEquations<const N: usize> {
     pub(super) matrix: [[f64; N]; N],
     pub(super) right: [f64; N],
 }
 
-impl<const N: usize> Normal<N> {
+impl<const N: usize> NormalEquations<N> {
     pub(super) fn zero() -> Self {
-        Normal { matrix: [[0.0; N]; N], right: [0.0; N] }
+        NormalEquations { matrix: [[0.0; N]; N], right: [0.0; N] }
     }
 
     /// The normal equations of this matrix as a prior, `offset` away from its center, and their loss.
-    pub(super) fn pulled(&self, offset: &[f64; N]) -> (Self, f64) {
+    pub(super) fn with_prior_offset(&self, offset: &[f64; N]) -> (Self, f64) {
         let pull = self.matrix.map(|row| -row.iter().zip(offset).map(|(cell, offset)| cell * offset).sum::<f64>());
         let loss = -pull.iter().zip(offset).map(|(pull, offset)| pull * offset).sum::<f64>();
-        (Normal { matrix: self.matrix, right: pull }, loss)
+        (NormalEquations { matrix: self.matrix, right: pull }, loss)
     }
 
     /// Adds one equation `slopes . x = -residual` with a weight.

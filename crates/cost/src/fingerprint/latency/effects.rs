@@ -7,7 +7,7 @@
 //! network from a distribution with heavy tails (Student's t as a mixture of normal distributions): a small deviation
 //! is noise, a large one is an effect of the network.
 
-use super::sample::Sample;
+use super::sample::ResidualSample;
 use perf4sight_base::stats::{mean, median};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub(super) const FREEDOM: f64 = 2.0;
 /// The variation of networks, levels and rows: variances of logarithms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Effects {
+pub(super) struct EffectVariances {
     /// The mean of squares, outliers included.
     pub(super) network: f64,
     /// The square of the scale without outliers.
@@ -69,14 +69,14 @@ fn level_slope() -> f64 {
 }
 
 /// A variance that starts as a prior and is updated by observations.
-struct Variance {
+struct VarianceEstimate {
     sum: f64,
     weight: f64,
 }
 
-impl Variance {
-    fn believed(variance: f64, weight: f64) -> Self {
-        Variance { sum: variance * weight, weight }
+impl VarianceEstimate {
+    fn from_prior(variance: f64, weight: f64) -> Self {
+        VarianceEstimate { sum: variance * weight, weight }
     }
 
     fn add(&mut self, variance: f64, weight: f64) {
@@ -96,20 +96,20 @@ impl Variance {
     }
 }
 
-impl Effects {
+impl EffectVariances {
     /// From the rows of every network, predicted by a fit on all others.
-    pub(super) fn learn(networks: &[Vec<Sample>]) -> Self {
+    pub(super) fn learn(networks: &[Vec<ResidualSample>]) -> Self {
         let [mut squares, mut slopes] = [Vec::new(), Vec::new()];
-        let mut level = Variance::believed(LEVEL * LEVEL, PRIOR_LEVELS);
-        let mut level_slope = Variance::believed(LEVEL_SLOPE * LEVEL_SLOPE, PRIOR_LEVELS);
-        let mut within = Variance::believed(WITHIN * WITHIN, PRIOR_ROWS);
+        let mut level = VarianceEstimate::from_prior(LEVEL * LEVEL, PRIOR_LEVELS);
+        let mut level_slope = VarianceEstimate::from_prior(LEVEL_SLOPE * LEVEL_SLOPE, PRIOR_LEVELS);
+        let mut within = VarianceEstimate::from_prior(WITHIN * WITHIN, PRIOR_ROWS);
         let count = networks.iter().filter(|samples| !samples.is_empty()).count() as f64;
         // A fit on all networks has one more than the fits that these residuals come from.
         let square = |values: &[f64]| (mean(values) * (count - 1.0) / count).powi(2);
         for samples in networks.iter().filter(|samples| !samples.is_empty()) {
             let levels = levels(samples);
-            let means: Vec<f64> = levels.iter().map(Level::mean).collect();
-            let own_slopes: Vec<f64> = levels.iter().filter_map(Level::slope).collect();
+            let means: Vec<f64> = levels.iter().map(LevelResiduals::mean).collect();
+            let own_slopes: Vec<f64> = levels.iter().filter_map(LevelResiduals::slope).collect();
             squares.push(square(&means));
             // The median, and a robust scatter: a disturbed row tilts its level, and must not tilt the network.
             let slope = if own_slopes.is_empty() { 0.0 } else { median(&own_slopes) };
@@ -124,11 +124,11 @@ impl Effects {
             let free = (samples.len() - means.len()).saturating_sub(usize::from(!own_slopes.is_empty()));
             within.add_scatter(robust(&apart, free), [free, MOST_ROWS]);
         }
-        Effects {
+        EffectVariances {
             network: mean_square(&squares, NETWORK),
-            usual: usual(&squares, NETWORK),
+            usual: scale_squared(&squares, NETWORK),
             slope: mean_square(&slopes, NETWORK_SLOPE),
-            usual_slope: usual(&slopes, NETWORK_SLOPE),
+            usual_slope: scale_squared(&slopes, NETWORK_SLOPE),
             level: level.value(),
             level_slope: level_slope.value(),
             within: within.value(),
@@ -136,8 +136,8 @@ impl Effects {
     }
 
     /// Whether a file holds values that a fit can give.
-    pub(super) fn is_sound(&self) -> bool {
-        let Effects { network, usual, slope, usual_slope, level, level_slope, within } = *self;
+    pub(super) fn is_valid(&self) -> bool {
+        let EffectVariances { network, usual, slope, usual_slope, level, level_slope, within } = *self;
         [network, usual, slope, usual_slope, level, level_slope, within]
             .into_iter()
             .all(|variance| variance > 0.0 && variance < 100.0)
@@ -146,7 +146,7 @@ impl Effects {
 
 /// The mean of the squares of networks' effects, or of their slopes, including the prior.
 fn mean_square(squares: &[f64], prior: f64) -> f64 {
-    let mut variance = Variance::believed(prior * prior, PRIOR_NETWORKS);
+    let mut variance = VarianceEstimate::from_prior(prior * prior, PRIOR_NETWORKS);
     squares.iter().for_each(|square| variance.add(*square, 1.0));
     variance.value()
 }
@@ -154,9 +154,9 @@ fn mean_square(squares: &[f64], prior: f64) -> f64 {
 /// The square of the scale of networks' effects, or of their slopes: that of the Student's t with the highest
 /// likelihood, including the prior (expectation and maximisation; Liu and Rubin 1995). A single outlier would dominate
 /// a mean of squares.
-fn usual(squares: &[f64], prior: f64) -> f64 {
+fn scale_squared(squares: &[f64], prior: f64) -> f64 {
     let renewed = |scale: f64| {
-        let mut variance = Variance::believed(prior * prior, PRIOR_NETWORKS);
+        let mut variance = VarianceEstimate::from_prior(prior * prior, PRIOR_NETWORKS);
         squares.iter().for_each(|square| variance.add(square * (FREEDOM + 1.0) / (FREEDOM + square / scale), 1.0));
         variance.value()
     };
@@ -165,7 +165,7 @@ fn usual(squares: &[f64], prior: f64) -> f64 {
 }
 
 #[derive(Default)]
-struct Level {
+struct LevelResiduals {
     batches: Vec<f64>,
     residuals: Vec<f64>,
 }
@@ -173,7 +173,7 @@ struct Level {
 /// Batch sizes less than this far apart, in logarithms, show no slope.
 const REACH: f64 = 1.0;
 
-impl Level {
+impl LevelResiduals {
     fn mean(&self) -> f64 {
         mean(&self.residuals)
     }
@@ -195,9 +195,9 @@ impl Level {
     }
 }
 
-fn levels(samples: &[Sample]) -> Vec<Level> {
-    let mut levels: BTreeMap<&str, Level> = BTreeMap::new();
-    for Sample { coordinates, residual, .. } in samples {
+fn levels(samples: &[ResidualSample]) -> Vec<LevelResiduals> {
+    let mut levels: BTreeMap<&str, LevelResiduals> = BTreeMap::new();
+    for ResidualSample { coordinates, residual, .. } in samples {
         let level = levels.entry(&coordinates.level).or_default();
         level.batches.push(coordinates.batch);
         level.residuals.push(*residual);
@@ -227,12 +227,12 @@ fn robust(deviations: &[f64], free: usize) -> Option<f64> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::fingerprint::latency::sample::Coordinates;
+    use crate::fingerprint::latency::sample::RowCoordinates;
     use crate::fingerprint::latency::term::COUNT;
 
-    pub fn sample(level: &str, batch: f64, residual: f64) -> Sample {
-        Sample {
-            coordinates: Coordinates { level: level.into(), batch: batch.ln(), slopes: vec![0.0; COUNT] },
+    pub fn sample(level: &str, batch: f64, residual: f64) -> ResidualSample {
+        ResidualSample {
+            coordinates: RowCoordinates { level: level.into(), batch: batch.ln(), slopes: vec![0.0; COUNT] },
             residual,
             spread: 0.0,
         }
@@ -240,7 +240,7 @@ pub(super) mod tests {
 
     /// Networks that are `off` from their prediction, at four levels and five batch sizes that scatter by two
     /// percent.
-    pub fn networks(off: &[f64]) -> Vec<Vec<Sample>> {
+    pub fn networks(off: &[f64]) -> Vec<Vec<ResidualSample>> {
         let rows = |off: f64| {
             let steps = (0..20u32).map(move |row| (row % 4, row / 4));
             let deviation = |row: u32| if row.is_multiple_of(2) { 0.02 } else { -0.02 };
@@ -254,25 +254,29 @@ pub(super) mod tests {
 
     #[test]
     fn variances_are_those_of_what_was_left_out() {
-        let effects = Effects::learn(&networks(&[0.1; 100]));
+        let effects = EffectVariances::learn(&networks(&[0.1; 100]));
         // Levels at +-0.02 have a variance of 4 / 3 of 0.0004; a hundred networks leave hardly any weight to the
         // prior.
         assert!((effects.network.sqrt() - 0.1).abs() < 0.003 && (effects.level.sqrt() - 0.0231).abs() < 0.002);
         // One network that is far off is an outlier, and hardly makes others less certain.
         let offs: Vec<f64> = (0..20).map(|index| if index == 0 { 1.0 } else { 0.03 }).collect();
-        let learned = Effects::learn(&networks(&offs));
+        let learned = EffectVariances::learn(&networks(&offs));
         assert!(learned.usual.sqrt() < 0.04 && learned.network.sqrt() > 0.15, "{learned:?}");
         // Networks that differ from their prediction by 0.05 more for every factor of e in the batch size, but whose levels do so
         // alike.
-        let drifting: Vec<Vec<Sample>> = networks(&[0.0; 100])
+        let drifting: Vec<Vec<ResidualSample>> = networks(&[0.0; 100])
             .into_iter()
-            .map(|rows| rows.into_iter().map(|row| Sample { residual: 0.05 * row.coordinates.batch, ..row }).collect())
+            .map(|rows| {
+                rows.into_iter().map(|row| ResidualSample { residual: 0.05 * row.coordinates.batch, ..row }).collect()
+            })
             .collect();
-        let learned = Effects::learn(&drifting);
+        let learned = EffectVariances::learn(&drifting);
         assert!((learned.slope.sqrt() - 0.05).abs() < 0.002 && learned.level_slope.sqrt() < 0.01, "{learned:?}");
         assert!((learned.usual_slope / learned.slope - 1.0).abs() < 0.1 && learned.within.sqrt() < 0.01, "{learned:?}");
         let mut disturbed = networks(&[0.0; 100]);
         disturbed[0][0].residual = 3.0;
-        assert!(Effects::learn(&disturbed).within < 1.1 * Effects::learn(&networks(&[0.0; 100])).within);
+        assert!(
+            EffectVariances::learn(&disturbed).within < 1.1 * EffectVariances::learn(&networks(&[0.0; 100])).within
+        );
     }
 }

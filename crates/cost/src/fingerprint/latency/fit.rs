@@ -2,15 +2,15 @@
 //! (Levenberg-Marquardt, with weights updated in every step).
 
 use super::cholesky::Cholesky;
-use super::cholesky::Normal;
+use super::cholesky::NormalEquations;
 use super::step::StepTime;
-use super::term::{COUNT, Values};
-use perf4sight_platform::Parameter;
+use super::term::{COUNT, ParameterValues};
+use perf4sight_platform::SpeedParameter;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone)]
-pub(super) struct Observed {
+pub(super) struct ObservedStep {
     pub(super) step: StepTime,
     pub(super) milliseconds: f64,
     /// Its weight in independent rows.
@@ -19,11 +19,11 @@ pub(super) struct Observed {
 
 /// The distribution of the logarithms of the parameters: a normal distribution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Packed", into = "Packed")]
-pub(super) struct Belief {
-    pub(super) center: Values,
+#[serde(try_from = "PackedBelief", into = "PackedBelief")]
+pub(super) struct ParameterBelief {
+    pub(super) center: ParameterValues,
     /// The inverse of the covariance.
-    pub(super) certainty: Normal<COUNT>,
+    pub(super) certainty: NormalEquations<COUNT>,
 }
 
 /// Residual of a row that counts as one standard deviation, in logarithms: unexplained on any device measured so far.
@@ -34,14 +34,14 @@ pub(super) const NOISE: f64 = 0.06;
 /// about as well as their intervals state.
 const EVIDENCE: f64 = 10.0;
 
-impl Belief {
-    pub(super) fn values(&self) -> Values {
+impl ParameterBelief {
+    pub(super) fn values(&self) -> ParameterValues {
         values(&self.center)
     }
 
     /// The uncertainty of the logarithms of the parameters, with the networks' effects modelled separately. None
     /// where the values of a file are not possible for a fit.
-    pub(super) fn doubt(&self, before: &Belief) -> Option<Cholesky> {
+    pub(super) fn uncertainty(&self, before: &ParameterBelief) -> Option<Cholesky> {
         let [prior, renewed] = [before, self].map(|belief| &belief.certainty.matrix);
         Cholesky::decompose(COUNT, |row, column| {
             prior[row][column] + EVIDENCE * (renewed[row][column] - prior[row][column])
@@ -49,9 +49,9 @@ impl Belief {
     }
 }
 
-pub(super) fn values(logs: &Values) -> Values {
+pub(super) fn values(logs: &ParameterValues) -> ParameterValues {
     let mut values = logs.map(f64::exp);
-    let loss = &mut values[Parameter::SmallBatchLoss as usize];
+    let loss = &mut values[SpeedParameter::SmallBatchLoss as usize];
     // Up to 1, larger batches never take less time.
     *loss = loss.min(1.0);
     values
@@ -63,7 +63,7 @@ const STEPS: usize = 60;
 const GAIN: f64 = 1e-6;
 
 /// Updates a distribution by measured steps.
-pub(super) fn fit(prior: &Belief, rows: &[Observed]) -> Belief {
+pub(super) fn fit(prior: &ParameterBelief, rows: &[ObservedStep]) -> ParameterBelief {
     let mut at = prior.center;
     let (mut normal, mut loss) = equations(prior, rows, &at);
     let mut damping = 1e-3;
@@ -81,15 +81,15 @@ pub(super) fn fit(prior: &Belief, rows: &[Observed]) -> Belief {
             damping *= 10.0;
         }
     }
-    Belief { center: at, certainty: normal }
+    ParameterBelief { center: at, certainty: normal }
 }
 
 /// The normal equations around a point, and the loss there.
-fn equations(prior: &Belief, rows: &[Observed], at: &Values) -> (Normal<COUNT>, f64) {
+fn equations(prior: &ParameterBelief, rows: &[ObservedStep], at: &ParameterValues) -> (NormalEquations<COUNT>, f64) {
     let values = values(at);
-    let offset: Values = std::array::from_fn(|index| at[index] - prior.center[index]);
-    let (mut normal, mut loss) = prior.certainty.pulled(&offset);
-    let slopes: Vec<(f64, Values)> = rows.par_iter().map(|row| row.step.slopes(&values)).collect();
+    let offset: ParameterValues = std::array::from_fn(|index| at[index] - prior.center[index]);
+    let (mut normal, mut loss) = prior.certainty.with_prior_offset(&offset);
+    let slopes: Vec<(f64, ParameterValues)> = rows.par_iter().map(|row| row.step.slopes(&values)).collect();
     for (row, (time, slopes)) in rows.iter().zip(slopes) {
         let residual = (time / row.milliseconds).ln() / NOISE;
         // Pseudo-Huber: quadratic near zero, linear for large residuals of disturbed rows.
@@ -103,25 +103,25 @@ fn equations(prior: &Belief, rows: &[Observed], at: &Values) -> (Normal<COUNT>, 
 /// The distribution as stored in a file: the triangle of the symmetric matrix, row by row.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Packed {
+struct PackedBelief {
     center: Vec<f64>,
     certainty: Vec<f64>,
 }
 
-impl From<Belief> for Packed {
-    fn from(belief: Belief) -> Self {
+impl From<ParameterBelief> for PackedBelief {
+    fn from(belief: ParameterBelief) -> Self {
         let triangle = belief.certainty.matrix.iter().enumerate().flat_map(|(row, cells)| cells[..=row].to_vec());
-        Packed { center: belief.center.to_vec(), certainty: triangle.collect() }
+        PackedBelief { center: belief.center.to_vec(), certainty: triangle.collect() }
     }
 }
 
-impl TryFrom<Packed> for Belief {
+impl TryFrom<PackedBelief> for ParameterBelief {
     type Error = String;
 
-    fn try_from(packed: Packed) -> Result<Self, String> {
+    fn try_from(packed: PackedBelief) -> Result<Self, String> {
         let misfit = || format!("{} parameters where this program has {COUNT}", packed.center.len());
-        let center: Values = packed.center.as_slice().try_into().map_err(|_| misfit())?;
-        let mut certainty = Normal::zero();
+        let center: ParameterValues = packed.center.as_slice().try_into().map_err(|_| misfit())?;
+        let mut certainty = NormalEquations::zero();
         let mut cells = packed.certainty.iter();
         for row in 0..COUNT {
             for column in 0..=row {
@@ -134,6 +134,6 @@ impl TryFrom<Packed> for Belief {
         if cells.next().is_some() || !finite {
             return Err(misfit());
         }
-        Ok(Belief { center, certainty })
+        Ok(ParameterBelief { center, certainty })
     }
 }

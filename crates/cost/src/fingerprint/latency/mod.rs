@@ -13,46 +13,46 @@ mod observed;
 mod parts;
 mod physics;
 mod posterior;
+mod predicted_steps;
 mod prepared;
 mod prior;
 mod processor;
-mod promise;
+mod requested_step;
 mod residual;
 mod rules;
 mod sample;
 mod step;
-mod stepped;
 mod term;
 mod terms;
 
 use super::cross_validation::{Folds, Residuals, WIDEST, leave_out, widths};
 use super::distribution::{Extrapolation, architecture};
-use super::prediction::Steps;
-use super::rows::{Observations, Row};
+use super::prediction::StepPredictors;
+use super::rows::{MeasuredRow, Observations};
 use crate::records::Variant;
-use cholesky::{Cholesky, Normal};
-use effects::Effects;
-use fit::Belief;
-use layers::Corrections;
-use narrow::{Narrow, Promised};
-use observed::{observed, operations, steps};
-use parts::Repertoire;
+use cholesky::{Cholesky, NormalEquations};
+use effects::EffectVariances;
+use fit::ParameterBelief;
+use layers::OperationCorrections;
+use narrow::{NarrowFactors, NarrowObservation};
+use observed::{observed_steps, operations, steps};
+use parts::NetworkSteps;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Network;
-use perf4sight_platform::{Parameter, Platform};
+use perf4sight_platform::{Platform, SpeedParameter};
 use perf4sight_step::workload::{Precision, Step};
-use physics::Physics;
-use prepared::{Prepared, strangeness};
-use prior::{Believed, Drawn};
-use promise::Promise;
+use physics::PhysicalModel;
+use predicted_steps::PredictedSteps;
+use prepared::{PreparedLatency, strangeness};
+use prior::{PriorPredictor, SampledDevices};
 use rayon::prelude::*;
-use residual::Residual;
-use sample::Sample;
+use requested_step::RequestedStep;
+use residual::StepCorrections;
+use sample::ResidualSample;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stepped::Stepped;
-use terms::Rules;
+use terms::DeviceRules;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,41 +60,41 @@ pub(super) struct LatencyModel {
     #[serde(rename = "target")]
     platform: Platform,
     /// The distribution of the parameters: all that a later refit needs of the rows.
-    belief: Belief,
+    belief: ParameterBelief,
     /// None from a profile without layer rows.
-    #[serde(default, skip_serializing_if = "Corrections::is_empty")]
-    corrections: Corrections,
-    residual: Residual,
+    #[serde(default, skip_serializing_if = "OperationCorrections::is_empty")]
+    corrections: OperationCorrections,
+    residual: StepCorrections,
     /// The variation of networks, levels and rows.
-    effects: Effects,
+    effects: EffectVariances,
     /// Widths of intervals for further levels of the profiled networks, by architecture.
     levels: BTreeMap<String, f64>,
     /// Rows of networks that it was calibrated with, by architecture.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    calibrated: BTreeMap<String, Vec<Sample>>,
+    calibrated: BTreeMap<String, Vec<ResidualSample>>,
     /// Learned from rows of other precisions than the profiled one, by precision.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    narrow: BTreeMap<Precision, Narrow>,
+    narrow: BTreeMap<Precision, NarrowFactors>,
 }
 
 impl LatencyModel {
     pub fn fit(step: Step, seed: u64, observations: &Observations) -> Result<Self> {
-        let all: Vec<&Row> = observations.rows.iter().collect();
+        let all: Vec<&MeasuredRow> = observations.rows.iter().collect();
         let mut fitted = Self::fit_rows(seed, observations, &all)?;
         let networks = Self::samples_left_out(step, seed, observations, |variant| Some(variant.network.clone()))?;
-        fitted.effects = Effects::learn(&networks);
+        fitted.effects = EffectVariances::learn(&networks);
         fitted.levels = widths(levels_left_out(step, seed, observations)?);
         Ok(fitted)
     }
 
     /// The prior of a device, before any measurement on it.
-    pub fn before(platform: &Platform) -> Self {
+    pub fn prior(platform: &Platform) -> Self {
         LatencyModel {
             platform: platform.clone(),
-            belief: Belief::before(platform),
-            corrections: Corrections::default(),
-            residual: Residual::unfitted(),
-            effects: Effects::learn(&[]),
+            belief: ParameterBelief::prior(platform),
+            corrections: OperationCorrections::default(),
+            residual: StepCorrections::unfitted(),
+            effects: EffectVariances::learn(&[]),
             levels: BTreeMap::new(),
             calibrated: BTreeMap::new(),
             narrow: BTreeMap::new(),
@@ -109,7 +109,7 @@ impl LatencyModel {
         group: &(impl Fn(&Variant) -> G + Sync),
     ) -> Result<Vec<Residuals>> {
         let samples = Self::samples_left_out(step, seed, observations, |variant| Some(group(variant)))?;
-        let residuals = |samples: Vec<Sample>| samples.iter().map(|sample| sample.residual).collect();
+        let residuals = |samples: Vec<ResidualSample>| samples.iter().map(|sample| sample.residual).collect();
         Ok(samples.into_iter().map(residuals).collect())
     }
 
@@ -118,8 +118,8 @@ impl LatencyModel {
         seed: u64,
         observations: &Observations,
         group: impl Fn(&Variant) -> Option<G> + Sync,
-    ) -> Result<Vec<Vec<Sample>>> {
-        let samples = |own: &[&Row], others: &[&Row]| {
+    ) -> Result<Vec<Vec<ResidualSample>>> {
+        let samples = |own: &[&MeasuredRow], others: &[&MeasuredRow]| {
             if others.is_empty() {
                 return Ok(Vec::new());
             }
@@ -130,52 +130,54 @@ impl LatencyModel {
     }
 
     /// Fits on some of the rows and on the rows of calibration networks, each with its own step.
-    fn fit_rows(seed: u64, observations: &Observations, rows: &[&Row]) -> Result<Self> {
+    fn fit_rows(seed: u64, observations: &Observations, rows: &[&MeasuredRow]) -> Result<Self> {
         let platform = observations.platform;
-        let rules = Rules { speed: &platform.speed, platform };
-        let all: Vec<&Row> = rows.iter().copied().chain(observations.taught).collect();
-        let belief = fit::fit(&Belief::before(platform), &observed(rules, &all));
-        let physics = |row: &&Row| Physics::new(rules, belief.values(), &row.network, row.record.workload.step);
-        let physics: Vec<Physics> = all.par_iter().map(physics).collect();
-        let corrections = Corrections::fit(seed, &operations(&all, &physics))?;
+        let rules = DeviceRules { speed: &platform.speed, platform };
+        let all: Vec<&MeasuredRow> = rows.iter().copied().chain(observations.taught).collect();
+        let belief = fit::fit(&ParameterBelief::prior(platform), &observed_steps(rules, &all));
+        let physics =
+            |row: &&MeasuredRow| PhysicalModel::new(rules, belief.values(), &row.network, row.record.workload.step);
+        let physics: Vec<PhysicalModel> = all.par_iter().map(physics).collect();
+        let corrections = OperationCorrections::fit(seed, &operations(&all, &physics))?;
         // Whole steps of attention alone are not representative of networks.
-        let residual = Residual::fit(seed, &steps(rows, &physics[..rows.len()], &corrections))?;
-        Ok(LatencyModel { belief, corrections, residual, ..Self::before(platform) })
+        let residual = StepCorrections::fit(seed, &steps(rows, &physics[..rows.len()], &corrections))?;
+        Ok(LatencyModel { belief, corrections, residual, ..Self::prior(platform) })
     }
 
     /// The same with rows of networks that it was not fitted on, which give the effects of those networks. Rows at
     /// another precision than the profiled one give the device's speed at that precision, for any network.
-    pub fn calibrate(&self, step: Step, rows: &[Row]) -> Self {
+    pub fn calibrate(&self, step: Step, rows: &[MeasuredRow]) -> Self {
         let mut renewed = self.clone();
-        let (own, others): (Vec<&Row>, Vec<&Row>) =
+        let (own, others): (Vec<&MeasuredRow>, Vec<&MeasuredRow>) =
             rows.iter().partition(|row| row.record.workload.step.precision == step.precision);
         for row in own {
             renewed.calibrated.entry(architecture(&row.network)).or_default().push(self.sample(step, row));
         }
-        let mut by_precision: BTreeMap<Precision, Vec<&Row>> = BTreeMap::new();
+        let mut by_precision: BTreeMap<Precision, Vec<&MeasuredRow>> = BTreeMap::new();
         for row in others {
             by_precision.entry(row.record.workload.step.precision).or_default().push(row);
         }
         for (precision, rows) in by_precision {
-            let known = self.narrow.get(&precision).copied().unwrap_or_else(|| Narrow::before(&self.platform));
-            renewed.narrow.insert(precision, known.renewed(&self.promises(step, &rows)));
+            let known = self.narrow.get(&precision).copied().unwrap_or_else(|| NarrowFactors::prior(&self.platform));
+            renewed.narrow.insert(precision, known.updated(&self.narrow_observations(step, &rows)));
         }
         renewed
     }
 
     /// Measured times of rows at another precision, each with a function that predicts it from assumed speeds at that
     /// precision.
-    fn promises<'a>(&'a self, own: Step, rows: &[&'a Row]) -> Vec<Promised<'a>> {
-        let promise = |row: &&'a Row| -> Promised<'a> {
+    fn narrow_observations<'a>(&'a self, own: Step, rows: &[&'a MeasuredRow]) -> Vec<NarrowObservation<'a>> {
+        let promise = |row: &&'a MeasuredRow| -> NarrowObservation<'a> {
             let (network, batch) = (&*row.network, row.record.workload.batch);
-            let steps = parts::Repertoire::new(network);
-            let profiled = Prepared::new(self, Promise::new(self, &steps, own), &Extrapolation::default());
-            let (likely, promised) = (profiled.at(batch), profiled.promise.promised(batch));
+            let steps = parts::NetworkSteps::new(network);
+            let profiled =
+                PreparedLatency::new(self, PredictedSteps::new(self, &steps, own), &Extrapolation::default());
+            let (likely, promised) = (profiled.milliseconds(batch), profiled.promise.milliseconds(batch));
             let asked = self.physics(row.record.workload.step, &steps);
-            let predicted = move |narrow: &Narrow| {
+            let predicted = move |narrow: &NarrowFactors| {
                 let asked = asked.clone().with(Some(*narrow));
-                let timed = asked.timed(&self.corrections, batch as f64);
-                likely * asked.spent(&timed).corrected / promised
+                let timed = asked.part_times(&self.corrections, batch as f64);
+                likely * asked.breakdown(&timed).corrected / promised
             };
             (row.measured, Box::new(predicted) as _)
         };
@@ -187,32 +189,39 @@ impl LatencyModel {
         self.narrow.contains_key(&precision)
     }
 
-    pub fn steps<'a>(&'a self, profiled: Step, network: &'a Network, extrapolation: &Extrapolation) -> Steps<'a> {
-        let steps = parts::Repertoire::new(network);
+    pub fn steps<'a>(
+        &'a self,
+        profiled: Step,
+        network: &'a Network,
+        extrapolation: &Extrapolation,
+    ) -> StepPredictors<'a> {
+        let steps = parts::NetworkSteps::new(network);
         if !self.residual.is_taught() {
             let devices = prior::draw(&self.platform);
-            return Box::new(move |step, extrapolation| Box::new(self.believed(step, &steps, extrapolation, &devices)));
+            return Box::new(move |step, extrapolation| {
+                Box::new(self.prior_predictor(step, &steps, extrapolation, &devices))
+            });
         }
-        let own = Arc::new(Prepared::new(self, Promise::new(self, &steps, profiled), extrapolation));
+        let own = Arc::new(PreparedLatency::new(self, PredictedSteps::new(self, &steps, profiled), extrapolation));
         Box::new(move |step, _| {
-            let promise = |step| Promise::new(self, &steps, step);
+            let promise = |step| PredictedSteps::new(self, &steps, step);
             let asked = (step != profiled).then(|| promise(step));
             let alike = || promise(Step { precision: profiled.precision, ..step });
             let narrow = self.narrow.get(&step.precision).map(|narrow| (alike(), *narrow));
-            Box::new(Stepped { profiled: Arc::clone(&own), asked, narrow })
+            Box::new(RequestedStep { profiled: Arc::clone(&own), asked, narrow })
         })
     }
 
-    fn believed<'a>(
+    fn prior_predictor<'a>(
         &'a self,
         step: Step,
-        steps: &Repertoire<'a>,
+        steps: &NetworkSteps<'a>,
         extrapolation: &Extrapolation,
-        devices: &Arc<[Drawn]>,
-    ) -> Believed<'a> {
+        devices: &Arc<[SampledDevices]>,
+    ) -> PriorPredictor<'a> {
         let physics = self.physics(step, steps);
         let strangeness = strangeness(steps.network, &physics, &self.corrections, 1.0, extrapolation);
-        Believed::new(Arc::clone(devices), physics, strangeness)
+        PriorPredictor::new(Arc::clone(devices), physics, strangeness)
     }
 
     /// The device that was profiled.
@@ -225,13 +234,14 @@ impl LatencyModel {
         !self.residual.is_taught()
     }
 
-    fn doubt(&self) -> Option<Cholesky> {
-        self.belief.doubt(&Belief::before(&self.platform))
+    fn parameter_uncertainty(&self) -> Option<Cholesky> {
+        self.belief.uncertainty(&ParameterBelief::prior(&self.platform))
     }
 
-    fn physics(&self, step: Step, steps: &Repertoire) -> Physics<'_> {
-        let rules = Rules { speed: &self.platform.speed, platform: &self.platform };
-        Physics::for_step(rules, self.belief.values(), steps, step).with(self.narrow.get(&step.precision).copied())
+    fn physics(&self, step: Step, steps: &NetworkSteps) -> PhysicalModel<'_> {
+        let rules = DeviceRules { speed: &self.platform.speed, platform: &self.platform };
+        PhysicalModel::for_step(rules, self.belief.values(), steps, step)
+            .with(self.narrow.get(&step.precision).copied())
     }
 
     /// Refuses a file that no fit can have written.
@@ -240,41 +250,41 @@ impl LatencyModel {
     /// Trees on other features, samples of other parameters.
     pub fn check(&self) -> Result<()> {
         self.platform.check()?;
-        let trees = self.residual.is_sound() && self.corrections.is_sound();
-        let samples = self.calibrated.values().flatten().all(Sample::is_sound);
-        let samples = samples && self.narrow.values().all(Narrow::is_sound);
-        if !(self.effects.is_sound() && self.levels.values().all(|width| (0.0..=WIDEST).contains(width))) {
+        let trees = self.residual.is_valid() && self.corrections.is_valid();
+        let samples = self.calibrated.values().flatten().all(ResidualSample::is_valid);
+        let samples = samples && self.narrow.values().all(NarrowFactors::is_valid);
+        if !(self.effects.is_valid() && self.levels.values().all(|width| (0.0..=WIDEST).contains(width))) {
             return Err(Error::input("its intervals have widths that no fit gives"));
         }
-        match trees && samples && self.doubt().is_some() {
+        match trees && samples && self.parameter_uncertainty().is_some() {
             true => Ok(()),
             false => Err(Error::input("the parts of its model of latency do not belong together")),
         }
     }
 
     /// A row compared with the prediction for unknown networks.
-    fn sample(&self, step: Step, row: &Row) -> Sample {
+    fn sample(&self, step: Step, row: &MeasuredRow) -> ResidualSample {
         let batch = row.record.workload.batch;
-        let steps = parts::Repertoire::new(&row.network);
-        let unknown = Prepared::new(self, Promise::new(self, &steps, step), &Extrapolation::default());
-        Sample {
-            residual: (row.measured / unknown.at(batch)).ln(),
+        let steps = parts::NetworkSteps::new(&row.network);
+        let unknown = PreparedLatency::new(self, PredictedSteps::new(self, &steps, step), &Extrapolation::default());
+        ResidualSample {
+            residual: (row.measured / unknown.milliseconds(batch)).ln(),
             coordinates: unknown.coordinates(batch),
             spread: row.record.spread.unwrap_or(0.0),
         }
     }
 }
 
-impl Belief {
-    fn before(platform: &Platform) -> Self {
+impl ParameterBelief {
+    fn prior(platform: &Platform) -> Self {
         // No prior is so firm that the equations could not be solved.
         const FIRMEST: f64 = 1e-6;
-        let priors = Parameter::ALL.map(|parameter| platform.speed.prior(parameter));
-        let mut certainty = Normal::zero();
+        let priors = SpeedParameter::ALL.map(|parameter| platform.speed.prior(parameter));
+        let mut certainty = NormalEquations::zero();
         for (index, prior) in priors.iter().enumerate() {
             certainty.matrix[index][index] = prior.spread.max(FIRMEST).powi(-2);
         }
-        Belief { center: priors.map(|prior| prior.typical.ln()), certainty }
+        ParameterBelief { center: priors.map(|prior| prior.typical.ln()), certainty }
     }
 }
 
@@ -282,14 +292,14 @@ impl Belief {
 fn levels_left_out(step: Step, seed: u64, observations: &Observations) -> Result<BTreeMap<String, Residuals>> {
     let variants = observations.rows.iter().map(|row| &row.record.variant);
     let folds = Folds::new(variants.map(|variant| (variant.network.as_str(), variant.level)));
-    let residuals = |own: &[&Row], others: &[&Row]| -> Result<Vec<(String, f64)>> {
+    let residuals = |own: &[&MeasuredRow], others: &[&MeasuredRow]| -> Result<Vec<(String, f64)>> {
         if others.is_empty() {
             return Ok(Vec::new());
         }
         let fitted = LatencyModel::fit_rows(seed, observations, others)?;
         Ok(own.iter().map(|row| (architecture(&row.network), fitted.sample(step, row).residual)).collect())
     };
-    let fold = |row: &Row| folds.fold(&row.record.variant.network, row.record.variant.level);
+    let fold = |row: &MeasuredRow| folds.fold(&row.record.variant.network, row.record.variant.level);
     let mut levels: BTreeMap<String, Residuals> = BTreeMap::new();
     for of_fold in leave_out(observations.rows, fold, residuals) {
         for (architecture, residual) in of_fold? {

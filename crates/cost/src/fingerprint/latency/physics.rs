@@ -1,35 +1,35 @@
 //! A network on a device with known parameters: the time of a step, and of its parts.
 
-use super::layers::{Corrections, Operation};
-use super::narrow::{self, Narrow};
-use super::parts::{Kind, Parts, Repertoire};
-use super::promise::Passes;
-use super::step::{Launches, StepTime, together};
-use super::term::Values;
-use super::terms::Rules;
-use crate::features::physical::{Class, Kernel};
+use super::layers::{OperationCorrections, PhysicalOperation};
+use super::narrow::{self, NarrowFactors};
+use super::parts::{NetworkSteps, PartKind, StepParts};
+use super::predicted_steps::PassTimes;
+use super::step::{LaunchCounts, StepTime, combined_time};
+use super::term::ParameterValues;
+use super::terms::DeviceRules;
+use crate::features::physical::{Kernel, KernelClass};
 use perf4sight_network::{Network, NodeId};
-use perf4sight_platform::Parameter;
+use perf4sight_platform::SpeedParameter;
 use perf4sight_step::workload::Step;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// One network's kernels and the device they run on.
 #[derive(Debug, Clone)]
-pub(super) struct Physics<'a> {
-    rules: Rules<'a>,
-    values: Values,
+pub(super) struct PhysicalModel<'a> {
+    rules: DeviceRules<'a>,
+    values: ParameterValues,
     /// The speed at the step's precision, where the step uses a narrow one and it was measured.
-    narrow: Option<Narrow>,
-    parts: Parts,
-    launches: Launches,
+    narrow: Option<NarrowFactors>,
+    parts: StepParts,
+    launches: LaunchCounts,
     /// Batch sizes at which another library takes over, and milliseconds of half of each, computed on demand: lower
     /// bounds of the time from these sizes on.
     turns: Vec<(f64, OnceLock<f64>)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Timed {
+pub(super) struct PartTime {
     kernels: Vec<f64>,
     /// The time of all of them, with launches.
     physical: f64,
@@ -37,28 +37,28 @@ pub(super) struct Timed {
 }
 
 /// The breakdown of a step's time.
-pub(super) struct Spent {
+pub(super) struct TimeBreakdown {
     /// Milliseconds of the step, every operation corrected.
     pub(super) corrected: f64,
-    /// Corrected milliseconds of the kernels by class, in the order of [`Class::ALL`].
-    pub(super) classes: [f64; Class::ALL.len()],
+    /// Corrected milliseconds of the kernels by class, in the order of [`KernelClass::ALL`].
+    pub(super) classes: [f64; KernelClass::ALL.len()],
 }
 
-impl<'a> Physics<'a> {
-    pub(super) fn new(rules: Rules<'a>, values: Values, network: &Network, step: Step) -> Self {
-        Physics::for_step(rules, values, &Repertoire::new(network), step)
+impl<'a> PhysicalModel<'a> {
+    pub(super) fn new(rules: DeviceRules<'a>, values: ParameterValues, network: &Network, step: Step) -> Self {
+        PhysicalModel::for_step(rules, values, &NetworkSteps::new(network), step)
     }
 
-    pub(super) fn for_step(rules: Rules<'a>, values: Values, steps: &Repertoire, step: Step) -> Self {
-        let parts = Parts::of(steps, step);
-        let launches = Launches::of(parts.kernels());
-        let mut physics = Physics { rules, values, narrow: None, launches, parts, turns: Vec::new() };
+    pub(super) fn for_step(rules: DeviceRules<'a>, values: ParameterValues, steps: &NetworkSteps, step: Step) -> Self {
+        let parts = StepParts::from_network_steps(steps, step);
+        let launches = LaunchCounts::count(parts.kernels());
+        let mut physics = PhysicalModel { rules, values, narrow: None, launches, parts, turns: Vec::new() };
         physics.find_turns(step);
         physics
     }
 
     /// The same step with a known speed at its narrow precision.
-    pub(super) fn with(mut self, narrow: Option<Narrow>) -> Self {
+    pub(super) fn with(mut self, narrow: Option<NarrowFactors>) -> Self {
         if narrow == self.narrow {
             return self;
         }
@@ -75,7 +75,7 @@ impl<'a> Physics<'a> {
         self.turns = turns.map(|turn| (turn, OnceLock::new())).collect();
     }
 
-    pub(super) fn parts(&self) -> &Parts {
+    pub(super) fn parts(&self) -> &StepParts {
         &self.parts
     }
 
@@ -83,9 +83,9 @@ impl<'a> Physics<'a> {
     pub(super) fn time(&self, batch: f64) -> f64 {
         // With one thread 16 samples really take less time than 15, which another library computes. Users ask for 16
         // and not for 15, so the few batch sizes below a switch are predicted to take no longer than those above it.
-        let behind = |turn: f64, half: f64| self.plain(turn).max(half);
-        self.turns.iter().fold(self.plain(batch), |time, &(turn, ref half)| {
-            let half = || *half.get_or_init(|| self.plain(0.5 * turn));
+        let behind = |turn: f64, half: f64| self.uncorrected_time(turn).max(half);
+        self.turns.iter().fold(self.uncorrected_time(batch), |time, &(turn, ref half)| {
+            let half = || *half.get_or_init(|| self.uncorrected_time(0.5 * turn));
             match batch {
                 _ if batch >= turn => time.max(half()),
                 _ if batch > 0.5 * turn => time.min(behind(turn, half())),
@@ -94,13 +94,14 @@ impl<'a> Physics<'a> {
         })
     }
 
-    fn plain(&self, batch: f64) -> f64 {
-        let work = |kind: &Kind| kind.count() * kind.kernels.iter().map(|kernel| self.work(kernel, batch)).sum::<f64>();
+    fn uncorrected_time(&self, batch: f64) -> f64 {
+        let work =
+            |kind: &PartKind| kind.count() * kind.kernels.iter().map(|kernel| self.work(kernel, batch)).sum::<f64>();
         self.step(self.parts.kinds.iter().map(work).sum())
     }
 
     /// Milliseconds of a step of `batch` samples, and their derivatives by the logarithms of the parameters.
-    pub(super) fn slopes(&self, batch: f64) -> (f64, Values) {
+    pub(super) fn slopes(&self, batch: f64) -> (f64, ParameterValues) {
         self.step_time(batch).slopes(&self.values)
     }
 
@@ -110,33 +111,33 @@ impl<'a> Physics<'a> {
     }
 
     /// Milliseconds of some of its kernels in isolation.
-    pub(super) fn part(&self, kernels: &[Kernel], batch: f64) -> f64 {
-        self.launched(kernels, kernels.iter().map(|kernel| self.work(kernel, batch)).sum())
+    pub(super) fn isolated_time(&self, kernels: &[Kernel], batch: f64) -> f64 {
+        self.launch_time(kernels, kernels.iter().map(|kernel| self.work(kernel, batch)).sum())
     }
 
     /// Some of the kernels as features of the correction trees.
-    pub(super) fn operation<'k>(&self, kernels: &'k [Kernel], batch: f64, physical: f64) -> Operation<'k> {
+    pub(super) fn operation<'k>(&self, kernels: &'k [Kernel], batch: f64, physical: f64) -> PhysicalOperation<'k> {
         let effort = kernels.iter().map(|kernel| self.rules.effort(kernel)).fold(1.0, f64::max);
         // The samples of each repetition.
         let (samples, repeats) = kernels.first().map_or((batch, 1.0), |kernel| (kernel.samples(batch), kernel.repeats));
         let route = self.rules.route(kernels, batch);
-        Operation { kernels, route, effort, batch: samples, physical: physical / repeats }
+        PhysicalOperation { kernels, route, effort, batch: samples, physical: physical / repeats }
     }
 
-    pub(super) fn timed(&self, corrections: &Corrections, batch: f64) -> Vec<Timed> {
-        let timed = |kind: &Kind| {
+    pub(super) fn part_times(&self, corrections: &OperationCorrections, batch: f64) -> Vec<PartTime> {
+        let timed = |kind: &PartKind| {
             let kernels: Vec<f64> = kind.kernels.iter().map(|kernel| self.work(kernel, batch)).collect();
-            let physical = self.launched(&kind.kernels, kernels.iter().sum());
+            let physical = self.launch_time(&kind.kernels, kernels.iter().sum());
             let factor = corrections.factor(self.operation(&kind.kernels, batch, physical));
-            Timed { kernels, physical, factor }
+            PartTime { kernels, physical, factor }
         };
         self.parts.kinds.iter().map(timed).collect()
     }
 
     /// The breakdown of a step, given the times of its kinds of parts.
-    pub(super) fn spent(&self, timed: &[Timed]) -> Spent {
+    pub(super) fn breakdown(&self, timed: &[PartTime]) -> TimeBreakdown {
         let (mut work, mut plain, mut sum, mut classes) = (0.0, 0.0, 0.0, [0.0; _]);
-        for (kind, Timed { kernels, physical, factor }) in self.parts.kinds.iter().zip(timed) {
+        for (kind, PartTime { kernels, physical, factor }) in self.parts.kinds.iter().zip(timed) {
             for (kernel, time) in kind.kernels.iter().zip(kernels) {
                 work += kind.count() * time;
                 classes[kernel.class as usize] += kind.count() * factor * time;
@@ -145,13 +146,13 @@ impl<'a> Physics<'a> {
             sum += kind.count() * factor * physical;
         }
         // The factor of the sums keeps the time that no part owns, and the overlap between parts, unchanged.
-        Spent { corrected: self.step(work) * sum / plain, classes }
+        TimeBreakdown { corrected: self.step(work) * sum / plain, classes }
     }
 
     /// Corrected milliseconds of every pass of every node, launches included; the loss is its last node's.
-    pub(super) fn passes(&self, network: &Network, timed: &[Timed]) -> Passes {
+    pub(super) fn passes(&self, network: &Network, timed: &[PartTime]) -> PassTimes {
         let mut passes = vec![[0.0; _]; network.nodes().len()];
-        for (kind, Timed { kernels, physical, factor }) in self.parts.kinds.iter().zip(timed) {
+        for (kind, PartTime { kernels, physical, factor }) in self.parts.kinds.iter().zip(timed) {
             let work: f64 = kernels.iter().sum();
             let corrected = physical * factor;
             for (kernel, time) in kind.kernels.iter().zip(kernels).filter(|_| work > 0.0) {
@@ -165,12 +166,12 @@ impl<'a> Physics<'a> {
     }
 
     /// Corrected milliseconds of the kernels of every node, in the order they run; the loss is not included.
-    pub(super) fn nodes(&self, corrections: &Corrections, batch: f64) -> BTreeMap<NodeId, f64> {
+    pub(super) fn nodes(&self, corrections: &OperationCorrections, batch: f64) -> BTreeMap<NodeId, f64> {
         let mut nodes = BTreeMap::new();
         for kind in &self.parts.kinds {
             let kernels = &kind.kernels;
-            let factor = corrections.factor(self.operation(kernels, batch, self.part(kernels, batch)));
-            for kernel in kernels.iter().filter(|kernel| kernel.class != Class::Loss) {
+            let factor = corrections.factor(self.operation(kernels, batch, self.isolated_time(kernels, batch)));
+            for kernel in kernels.iter().filter(|kernel| kernel.class != KernelClass::Loss) {
                 let time = factor * self.work(kernel, batch);
                 for part in &kind.parts {
                     // A part has the kernels of its kind; the optimizer part has kernels of all nodes.
@@ -182,9 +183,9 @@ impl<'a> Physics<'a> {
     }
 
     /// Shares of a step's corrected time in kernels with narrow numbers, by kind.
-    pub(super) fn narrow_shares(&self, timed: &[Timed]) -> [f64; 2] {
+    pub(super) fn narrow_shares(&self, timed: &[PartTime]) -> [f64; 2] {
         let (mut whole, mut shares) = (0.0, [0.0; 2]);
-        for (kind, Timed { kernels, factor, .. }) in self.parts.kinds.iter().zip(timed) {
+        for (kind, PartTime { kernels, factor, .. }) in self.parts.kinds.iter().zip(timed) {
             let factor = kind.count() * factor;
             for (kernel, time) in kind.kernels.iter().zip(kernels) {
                 whole += factor * time;
@@ -196,20 +197,20 @@ impl<'a> Physics<'a> {
 
     fn work(&self, kernel: &Kernel, batch: f64) -> f64 {
         let factor = self.narrow.map_or(1.0, |narrow| narrow.factor(kernel));
-        factor * self.values[Parameter::Pace as usize] * self.rules.time(kernel, batch, &self.values)
+        factor * self.values[SpeedParameter::Pace as usize] * self.rules.time(kernel, batch, &self.values)
     }
 
-    fn launched(&self, kernels: &[Kernel], work: f64) -> f64 {
-        together(
+    fn launch_time(&self, kernels: &[Kernel], work: f64) -> f64 {
+        combined_time(
             work,
-            Launches::of(kernels.iter()).time(|parameter| self.values[parameter as usize]),
+            LaunchCounts::count(kernels.iter()).time(|parameter| self.values[parameter as usize]),
             self.rules.speed.overlap,
         )
     }
 
     fn step(&self, work: f64) -> f64 {
         let launching = self.launches.time(|parameter| self.values[parameter as usize]);
-        together(work, launching, self.rules.speed.overlap) + self.values[Parameter::Step as usize]
+        combined_time(work, launching, self.rules.speed.overlap) + self.values[SpeedParameter::Step as usize]
     }
 }
 
@@ -224,16 +225,19 @@ mod tests {
     fn more_samples_take_no_less_in_several_passes_either() {
         // One thread computes 1x1 convolutions of 16 images with another library than those of 15, which are slower:
         // in four passes, of 64 and 60.
-        let platform = Platform::named("cpu").unwrap().on_threads(1);
-        let rules = Rules { speed: &platform.speed, platform: &platform };
-        let values = Parameter::ALL.map(|parameter| platform.speed.prior(parameter).typical);
+        let platform = Platform::for_name("cpu").unwrap().on_threads(1);
+        let rules = DeviceRules { speed: &platform.speed, platform: &platform };
+        let values = SpeedParameter::ALL.map(|parameter| platform.speed.prior(parameter).typical);
         let network = build("mobilenetv2", Dataset::Imagenet).unwrap();
         for passes in [1, 4] {
             let accumulate = Accumulate::new(passes).unwrap();
             let step = Step { accumulate, ..Step::published(Stage::Training) };
-            let physics = Physics::new(rules, values, &network, step);
+            let physics = PhysicalModel::new(rules, values, &network, step);
             let [below, from] = [15, 16].map(|samples| (passes * samples) as f64);
-            assert!(physics.plain(below) > physics.plain(from), "{passes} passes take another library all the same");
+            assert!(
+                physics.uncorrected_time(below) > physics.uncorrected_time(from),
+                "{passes} passes take another library all the same"
+            );
             assert!(physics.time(below) <= physics.time(from), "{passes} passes");
         }
     }

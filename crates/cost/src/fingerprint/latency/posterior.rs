@@ -1,9 +1,9 @@
 //! A network's own effect on latency, estimated from a few of its rows.
 
 use super::cholesky::{Cholesky, dot};
-use super::effects::{Effects, FREEDOM};
-use super::mixture::{Component, Mixture};
-use super::sample::{Coordinates, Sample};
+use super::effects::{EffectVariances, FREEDOM};
+use super::mixture::{MixtureComponent, NormalMixture};
+use super::sample::{ResidualSample, RowCoordinates};
 
 /// Size of the part of the effect that changes with the batch size, relative to the constant part.
 const BATCH: f64 = 0.5;
@@ -17,22 +17,27 @@ const NOISE: f64 = 0.1;
 /// Squares of the size of a network's effect relative to the usual one.
 const SCALES: [f64; 9] = [0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
 
-impl Effects {
+impl EffectVariances {
     /// The effect of a network, from a few of its rows; without rows only its variation between networks.
     /// `strangeness` is the additional standard deviation of this network, `middle` the logarithm of the batch size
     /// at which slopes change nothing.
-    pub(super) fn posterior<'a>(&self, strangeness: f64, middle: f64, samples: &'a [Sample]) -> Posterior<'a> {
+    pub(super) fn posterior<'a>(
+        &self,
+        strangeness: f64,
+        middle: f64,
+        samples: &'a [ResidualSample],
+    ) -> NetworkPosterior<'a> {
         let hypotheses = SCALES.into_iter().zip(weights());
         // Rows are compared with the usual effect. Without rows, the outliers among other networks are part of the
         // doubt.
         let [network, slope] =
             if samples.is_empty() { [self.network, self.slope] } else { [self.usual, self.usual_slope] };
-        let effects = Effects { network, slope, ..*self };
+        let effects = EffectVariances { network, slope, ..*self };
         let hypothesis = |(scale, weight): (f64, f64)| {
-            Hypothesis::new(Covariance { effects, scale, strangeness, middle }, weight, samples)
+            EffectHypothesis::new(RowCovariance { effects, scale, strangeness, middle }, weight, samples)
         };
-        let hypotheses: Vec<Hypothesis> = hypotheses.filter_map(hypothesis).collect();
-        Posterior { hypotheses, samples }
+        let hypotheses: Vec<EffectHypothesis> = hypotheses.filter_map(hypothesis).collect();
+        NetworkPosterior { hypotheses, samples }
     }
 }
 
@@ -52,16 +57,16 @@ fn weights() -> [f64; SCALES.len()] {
 
 /// Covariances of rows of one network whose effect is of one size.
 #[derive(Debug, Clone, Copy)]
-struct Covariance {
-    effects: Effects,
+struct RowCovariance {
+    effects: EffectVariances,
     scale: f64,
     strangeness: f64,
     /// Logarithm of a batch size.
     middle: f64,
 }
 
-impl Covariance {
-    fn between(&self, a: &Coordinates, b: &Coordinates) -> f64 {
+impl RowCovariance {
+    fn covariance_of(&self, a: &RowCoordinates, b: &RowCoordinates) -> f64 {
         let apart = (a.batch - b.batch) / NEIGHBOURS;
         let near = (-0.5 * apart * apart).exp();
         let along = (a.batch - self.middle) * (b.batch - self.middle);
@@ -71,14 +76,14 @@ impl Covariance {
         network + if a.level == b.level { level } else { 0.0 }
     }
 
-    fn noise(&self) -> f64 {
+    fn noise_variance(&self) -> f64 {
         NOISE * self.effects.within
     }
 }
 
 #[derive(Debug, Clone)]
-struct Hypothesis {
-    covariance: Covariance,
+struct EffectHypothesis {
+    covariance: RowCovariance,
     /// Logarithm of its likelihood, up to a constant.
     likelihood: f64,
     rows: Cholesky,
@@ -86,46 +91,46 @@ struct Hypothesis {
     pull: Vec<f64>,
 }
 
-impl Hypothesis {
-    fn new(covariance: Covariance, weight: f64, samples: &[Sample]) -> Option<Self> {
+impl EffectHypothesis {
+    fn new(covariance: RowCovariance, weight: f64, samples: &[ResidualSample]) -> Option<Self> {
         let rows = Cholesky::decompose(samples.len(), |row, column| {
-            let noise = if row == column { covariance.noise() + samples[row].spread.powi(2) } else { 0.0 };
-            covariance.between(&samples[row].coordinates, &samples[column].coordinates) + noise
+            let noise = if row == column { covariance.noise_variance() + samples[row].spread.powi(2) } else { 0.0 };
+            covariance.covariance_of(&samples[row].coordinates, &samples[column].coordinates) + noise
         })?;
         let residuals: Vec<f64> = samples.iter().map(|sample| sample.residual).collect();
         let pull = rows.solve(&residuals);
         let likelihood = weight.ln() - 0.5 * (rows.log_determinant() + dot(&residuals, &pull));
-        Some(Hypothesis { covariance, likelihood, rows, pull })
+        Some(EffectHypothesis { covariance, likelihood, rows, pull })
     }
 
     /// Mean and variance of a measurement's residual.
-    fn at(&self, coordinates: &Coordinates, samples: &[Sample]) -> [f64; 2] {
+    fn residual_moments(&self, coordinates: &RowCoordinates, samples: &[ResidualSample]) -> [f64; 2] {
         let covariances: Vec<f64> =
-            samples.iter().map(|sample| self.covariance.between(coordinates, &sample.coordinates)).collect();
+            samples.iter().map(|sample| self.covariance.covariance_of(coordinates, &sample.coordinates)).collect();
         let known = self.rows.whiten(&covariances);
-        let variance =
-            self.covariance.between(coordinates, coordinates) + self.covariance.noise() - dot(&known, &known);
-        [dot(&covariances, &self.pull), variance.max(self.covariance.noise())]
+        let variance = self.covariance.covariance_of(coordinates, coordinates) + self.covariance.noise_variance()
+            - dot(&known, &known);
+        [dot(&covariances, &self.pull), variance.max(self.covariance.noise_variance())]
     }
 }
 
 /// The estimated effect of one network.
 #[derive(Debug, Clone)]
-pub(super) struct Posterior<'a> {
-    hypotheses: Vec<Hypothesis>,
-    samples: &'a [Sample],
+pub(super) struct NetworkPosterior<'a> {
+    hypotheses: Vec<EffectHypothesis>,
+    samples: &'a [ResidualSample],
 }
 
-impl Posterior<'_> {
+impl NetworkPosterior<'_> {
     /// The expected deviation of measurements at some coordinates from their prediction, as logarithms of the ratio.
-    pub(super) fn at(&self, coordinates: &Coordinates) -> Mixture {
+    pub(super) fn deviation(&self, coordinates: &RowCoordinates) -> NormalMixture {
         let likeliest =
             self.hypotheses.iter().map(|hypothesis| hypothesis.likelihood).fold(f64::NEG_INFINITY, f64::max);
         let components = self.hypotheses.iter().map(|hypothesis| {
-            let [mean, variance] = hypothesis.at(coordinates, self.samples);
-            Component { weight: (hypothesis.likelihood - likeliest).exp(), mean, deviation: variance.sqrt() }
+            let [mean, variance] = hypothesis.residual_moments(coordinates, self.samples);
+            MixtureComponent { weight: (hypothesis.likelihood - likeliest).exp(), mean, deviation: variance.sqrt() }
         });
-        Mixture::new(components.collect())
+        NormalMixture::new(components.collect())
     }
 }
 
@@ -137,8 +142,8 @@ mod tests {
     const MIDDLE: f64 = 3.0 * std::f64::consts::LN_2;
 
     /// The mean, and half of the 90 % interval.
-    fn at(posterior: &Posterior, level: &str, batch: f64) -> [f64; 2] {
-        let mixture = posterior.at(&sample(level, batch, 0.0).coordinates);
+    fn interval_at(posterior: &NetworkPosterior, level: &str, batch: f64) -> [f64; 2] {
+        let mixture = posterior.deviation(&sample(level, batch, 0.0).coordinates);
         [mixture.mean(), 0.5 * (mixture.quantile(0.95) - mixture.quantile(0.05))]
     }
 
@@ -152,61 +157,66 @@ mod tests {
 
     #[test]
     fn rows_far_off_move_predictions_where_they_were_measured() {
-        let effects = Effects::learn(&networks(&[0.05, -0.05, 0.02, -0.03]));
+        let effects = EffectVariances::learn(&networks(&[0.05, -0.05, 0.02, -0.03]));
         for factor in [1.2_f64, 1.3, 6.0, 0.3] {
             let rows = [2.0, 32.0].map(|batch| sample("0", batch, factor.ln()));
             let posterior = effects.posterior(0.0, MIDDLE, &rows);
             for batch in [2.0, 32.0] {
-                let moved = at(&posterior, "0", batch)[0] / factor.ln();
+                let moved = interval_at(&posterior, "0", batch)[0] / factor.ln();
                 assert!((0.9..1.05).contains(&moved), "{factor}: {moved:.2} of the way at {batch}");
             }
             // A large deviation is the network's, at all its levels.
-            let elsewhere = at(&posterior, "50", 8.0)[0] / factor.ln();
+            let elsewhere = interval_at(&posterior, "50", 8.0)[0] / factor.ln();
             assert!(factor.ln().abs() < 1.0 || elsewhere > 0.9, "{factor}: {elsewhere:.2} of the way at another level");
         }
         // A small one may be the level's.
         let rows = [sample("0", 2.0, 0.04)];
-        assert!(at(&effects.posterior(0.0, MIDDLE, &rows), "50", 32.0)[0] < 0.6 * 0.04);
+        assert!(interval_at(&effects.posterior(0.0, MIDDLE, &rows), "50", 32.0)[0] < 0.6 * 0.04);
     }
 
     #[test]
     fn slopes_of_networks_widen_the_ends_and_are_learned_from_rows_far_apart() {
         // By hand: networks whose slope is 0.1 for every factor of e, seen 4.16 of them from the middle: 0.416 more.
-        let effects = Effects { slope: 0.01, usual_slope: 0.01, ..Effects::learn(&networks(&[0.0; 30])) };
-        let [middle, end] = [8.0, 512.0].map(|batch| at(&effects.posterior(0.0, MIDDLE, &[]), "0", batch)[1]);
+        let effects =
+            EffectVariances { slope: 0.01, usual_slope: 0.01, ..EffectVariances::learn(&networks(&[0.0; 30])) };
+        let [middle, end] = [8.0, 512.0].map(|batch| interval_at(&effects.posterior(0.0, MIDDLE, &[]), "0", batch)[1]);
         // Of Student's t with 2 degrees of freedom 95 % lie below 2.92 scales.
         let added = (end * end - middle * middle).sqrt() / 2.92;
         assert!((added / (0.1 * 64f64.ln()) - 1.0).abs() < 0.1, "{added}");
         // 20 % too long at 1 and 20 % too short at 64: at 8 as predicted, at 512 beyond what was measured at 64.
         let rows = [(1.0, -0.2), (64.0, 0.2)].map(|(batch, residual)| sample("0", batch, residual));
         let posterior = effects.posterior(0.0, MIDDLE, &rows);
-        let [between, beyond] = [8.0, 512.0].map(|batch| at(&posterior, "50", batch)[0]);
+        let [between, beyond] = [8.0, 512.0].map(|batch| interval_at(&posterior, "50", batch)[0]);
         assert!(between.abs() < 0.02 && beyond > 0.2, "{between} {beyond}");
     }
 
     #[test]
     fn rows_that_wandered_say_less() {
-        let effects = Effects::learn(&networks(&[0.05, -0.05, 0.02, -0.03]));
+        let effects = EffectVariances::learn(&networks(&[0.05, -0.05, 0.02, -0.03]));
         let steady = [2.0, 16.0].map(|batch| sample("0", batch, 1.8));
-        let wandered = steady.clone().map(|sample| Sample { spread: 0.3, ..sample });
-        let [firm, vague] = [steady, wandered].map(|rows| at(&effects.posterior(0.0, MIDDLE, &rows), "0", 2.0)[1]);
+        let wandered = steady.clone().map(|sample| ResidualSample { spread: 0.3, ..sample });
+        let [firm, vague] =
+            [steady, wandered].map(|rows| interval_at(&effects.posterior(0.0, MIDDLE, &rows), "0", 2.0)[1]);
         // A step that varies by 30 % around its middle is not known to 3 %.
         assert!(firm < 0.06 && vague > 0.2, "{firm:.3} {vague:.3}");
     }
 
     #[test]
     fn rows_narrow_intervals_and_strangeness_widens_them() {
-        let effects = Effects::learn(&networks(&[0.1, -0.1, 0.05]));
+        let effects = EffectVariances::learn(&networks(&[0.1, -0.1, 0.05]));
         let rows = [2.0, 32.0].map(|batch| sample("0", batch, 0.1));
-        let width = |strangeness: f64, rows: &[Sample], level: &str| {
-            at(&effects.posterior(strangeness, MIDDLE, rows), level, 8.0)[1]
+        let width = |strangeness: f64, rows: &[ResidualSample], level: &str| {
+            interval_at(&effects.posterior(strangeness, MIDDLE, rows), level, 8.0)[1]
         };
         assert!(width(0.0, &rows, "0") < width(0.0, &rows, "50"));
         assert!(width(0.0, &rows, "50") < width(0.0, &[], "50"));
         assert!(width(0.5, &[], "50") > 0.5 * 1.645);
         // Three networks without effects give less certainty than thirty.
-        let many = Effects::learn(&networks(&[0.0; 30]));
-        let few = Effects::learn(&networks(&[0.0; 3]));
-        assert!(at(&few.posterior(0.0, MIDDLE, &[]), "0", 8.0)[1] > at(&many.posterior(0.0, MIDDLE, &[]), "0", 8.0)[1]);
+        let many = EffectVariances::learn(&networks(&[0.0; 30]));
+        let few = EffectVariances::learn(&networks(&[0.0; 3]));
+        assert!(
+            interval_at(&few.posterior(0.0, MIDDLE, &[]), "0", 8.0)[1]
+                > interval_at(&many.posterior(0.0, MIDDLE, &[]), "0", 8.0)[1]
+        );
     }
 }

@@ -2,16 +2,16 @@
 
 use super::LatencyModel;
 use super::cholesky::Cholesky;
-use super::layers::Corrections;
-use super::mixture::Mixture;
-use super::physics::Physics;
-use super::posterior::Posterior;
-use super::promise::Promise;
-use super::residual::Curve;
-use super::sample::{Coordinates, Sample};
+use super::layers::OperationCorrections;
+use super::mixture::NormalMixture;
+use super::physics::PhysicalModel;
+use super::posterior::NetworkPosterior;
+use super::predicted_steps::PredictedSteps;
+use super::residual::CorrectionCurve;
+use super::sample::{ResidualSample, RowCoordinates};
 use crate::fingerprint::distribution::Extrapolation;
 use crate::fingerprint::distribution::level;
-use crate::fingerprint::prediction::{Band, Basis};
+use crate::fingerprint::prediction::{IntervalBand, IntervalBasis};
 use perf4sight_base::cache::Cache;
 use perf4sight_network::{Network, Op};
 
@@ -36,103 +36,105 @@ const OTHER_IMAGES: f64 = 0.1;
 pub(super) const WORST_TWENTIETH: f64 = 1.645;
 
 /// One network, ready for predictions.
-pub(in crate::fingerprint) struct Prepared<'a> {
-    pub(super) promise: Promise<'a>,
-    curve: Curve,
-    widths: Widths,
-    own: Own<'a>,
+pub(in crate::fingerprint) struct PreparedLatency<'a> {
+    pub(super) promise: PredictedSteps<'a>,
+    curve: CorrectionCurve,
+    widths: IntervalWidths,
+    own: OwnEffect<'a>,
     /// Cached predictions by the number of samples; predictions of other steps need them again.
     known: Cache<u64, f64>,
-    bands: Cache<u64, Option<Band>>,
+    bands: Cache<u64, Option<IntervalBand>>,
 }
 
-struct Own<'a> {
+struct OwnEffect<'a> {
     /// The network at its widths.
     level: String,
     /// The uncertainty of the device's parameters.
     doubt: Cholesky,
-    posterior: Posterior<'a>,
+    posterior: NetworkPosterior<'a>,
 }
 
-struct Widths {
+struct IntervalWidths {
     /// Half of their width, where the network was profiled at other levels and none of its rows were added since.
     profiled: Option<f64>,
-    basis: Basis,
+    basis: IntervalBasis,
     /// The smallest and the largest batch size profiled.
     batches: [f64; 2],
 }
 
-impl<'a> Prepared<'a> {
-    pub(super) fn new(latency: &'a LatencyModel, promise: Promise<'a>, extrapolation: &Extrapolation) -> Self {
-        let Promise { network, corrections, ref physics, .. } = promise;
+impl<'a> PreparedLatency<'a> {
+    pub(super) fn new(latency: &'a LatencyModel, promise: PredictedSteps<'a>, extrapolation: &Extrapolation) -> Self {
+        let PredictedSteps { network, corrections, ref physics, .. } = promise;
         let samples = extrapolation.family.as_ref().and_then(|family| latency.calibrated.get(family));
-        let samples: &[Sample] = samples.map_or(&[], Vec::as_slice);
+        let samples: &[ResidualSample] = samples.map_or(&[], Vec::as_slice);
         let profiled = extrapolation.family.as_ref().and_then(|family| latency.levels.get(family)).copied();
         let batches = latency.residual.batches();
         let strangeness = strangeness(network, physics, corrections, batches[1], extrapolation);
-        let own = Own {
+        let own = OwnEffect {
             level: level(network),
-            doubt: latency.doubt().expect("a fit only adds to what was known before, and no other file is loaded"),
+            doubt: latency
+                .parameter_uncertainty()
+                .expect("a fit only adds to what was known before, and no other file is loaded"),
             posterior: latency.effects.posterior(strangeness, 0.5 * (batches[0].ln() + batches[1].ln()), samples),
         };
         let mut curve = latency.residual.curve(physics, corrections);
         if !samples.is_empty() {
             let knots = latency.residual.knots(samples.iter().map(|sample| sample.coordinates.samples())).into_iter();
-            curve = curve.shifted(knots.map(|batch| (physics.time(batch), own.at(physics, batch).mean())));
+            curve = curve.shifted(knots.map(|batch| (physics.time(batch), own.deviation(physics, batch).mean())));
         }
         let widths = match (samples, profiled) {
-            ([], Some(width)) => Widths { profiled: Some(width), basis: Basis::Levels, batches },
-            ([], None) => Widths { profiled: None, basis: Basis::Networks, batches },
-            _ => Widths { profiled: None, basis: Basis::Rows, batches },
+            ([], Some(width)) => IntervalWidths { profiled: Some(width), basis: IntervalBasis::Levels, batches },
+            ([], None) => IntervalWidths { profiled: None, basis: IntervalBasis::Networks, batches },
+            _ => IntervalWidths { profiled: None, basis: IntervalBasis::Rows, batches },
         };
-        Prepared { promise, curve, widths, own, known: Cache::default(), bands: Cache::default() }
+        PreparedLatency { promise, curve, widths, own, known: Cache::default(), bands: Cache::default() }
     }
 
     /// The position of a row of this network among all rows.
-    pub(super) fn coordinates(&self, batch: u64) -> Coordinates {
+    pub(super) fn coordinates(&self, batch: u64) -> RowCoordinates {
         self.own.coordinates(&self.promise.physics, batch as f64)
     }
 
     /// Milliseconds of a step of `batch` samples.
-    pub(super) fn at(&self, batch: u64) -> f64 {
-        *self.known.of(batch, || self.curve.at(self.promise.physics.time(batch as f64)))
+    pub(super) fn milliseconds(&self, batch: u64) -> f64 {
+        *self.known.get_or_compute(batch, || self.curve.corrected(self.promise.physics.time(batch as f64)))
     }
 
     /// The range of measurements around that prediction.
-    pub(super) fn band(&self, batch: u64) -> Option<Band> {
-        *self.bands.of(batch, || self.found(batch))
+    pub(super) fn band(&self, batch: u64) -> Option<IntervalBand> {
+        *self.bands.get_or_compute(batch, || self.compute_band(batch))
     }
 
-    fn found(&self, batch: u64) -> Option<Band> {
-        let Widths { profiled, basis, batches: [low, high] } = self.widths;
+    fn compute_band(&self, batch: u64) -> Option<IntervalBand> {
+        let IntervalWidths { profiled, basis, batches: [low, high] } = self.widths;
         let batch = batch as f64;
         let outside = BEYOND * (batch / batch.clamp(low, high)).ln().abs();
         if let Some(width) = profiled {
-            return Some(Band::even(width.hypot(WORST_TWENTIETH * outside), basis));
+            return Some(IntervalBand::even(width.hypot(WORST_TWENTIETH * outside), basis));
         }
-        let own = self.own.at(&self.promise.physics, batch).blurred(outside);
-        Some(Band { ends: [0.05, 0.95].map(|share| own.quantile(share) - own.mean()), basis })
+        let own = self.own.deviation(&self.promise.physics, batch).with_noise(outside);
+        Some(IntervalBand { ends: [0.05, 0.95].map(|share| own.quantile(share) - own.mean()), basis })
     }
 }
 
-impl Own<'_> {
+impl OwnEffect<'_> {
     /// The expected deviation of measurements from the physical prediction.
-    fn at(&self, physics: &Physics, batch: f64) -> Mixture {
-        self.posterior.at(&self.coordinates(physics, batch))
+    fn deviation(&self, physics: &PhysicalModel, batch: f64) -> NormalMixture {
+        self.posterior.deviation(&self.coordinates(physics, batch))
     }
 
-    fn coordinates(&self, physics: &Physics, batch: f64) -> Coordinates {
+    fn coordinates(&self, physics: &PhysicalModel, batch: f64) -> RowCoordinates {
         let (time, slopes) = physics.slopes(batch);
         let slopes = self.doubt.whiten(&slopes.map(|slope| slope / time));
-        Coordinates { level: self.level.clone(), batch: batch.ln(), slopes }
+        RowCoordinates { level: self.level.clone(), batch: batch.ln(), slopes }
     }
 }
 
 /// Standard deviation of the time of a network, in logarithms, beyond that of networks like those profiled.
 pub(super) fn strangeness(
     network: &Network,
-    physics: &Physics,
-    corrections: &Corrections,
+    physics: &PhysicalModel,
+    corrections: &OperationCorrections,
     batch: f64,
     extrapolation: &Extrapolation,
 ) -> f64 {

@@ -1,35 +1,36 @@
 //! From a kernel to its time as a sum of terms, by the rules of its kind of device.
 
-use super::processor::{Processor, Route};
-use super::term::Values;
-use super::terms::{KernelTerms, Rules};
+use super::processor::{KernelRoute, ProcessorRules};
+use super::term::ParameterValues;
+use super::terms::{DeviceRules, KernelTerms};
 use crate::features::physical::Kernel;
 
-impl<'a> Rules<'a> {
+impl<'a> DeviceRules<'a> {
     /// The terms of one kernel, over all of its repetitions: its computation and its traffic.
     pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> KernelTerms {
         let samples = kernel.samples(batch);
         let once = match self.processor() {
             Some(processor) => processor.terms(kernel, samples),
-            None => self.accelerated(kernel, samples),
+            None => self.accelerator_terms(kernel, samples),
         };
         once.map(|term| term.map(|term| term.times(kernel.repeats)))
     }
 
-    pub(super) fn processor(&self) -> Option<Processor<'a>> {
-        let Rules { speed, platform } = *self;
-        let (kept, cache) = (platform.kept()?, speed.cache?);
-        Some(Processor { rules: *self, kept, cache })
+    pub(super) fn processor(&self) -> Option<ProcessorRules<'a>> {
+        let DeviceRules { speed, platform } = *self;
+        let (kept, cache) = (platform.native_convolutions()?, speed.cache?);
+        Some(ProcessorRules { rules: *self, kept, cache })
     }
 
     /// The route of an operation: a kernel that does not use the library's code for its kind decides.
-    pub(super) fn route(&self, kernels: &[Kernel], batch: f64) -> Route {
-        let routes =
-            |processor: Processor| kernels.iter().map(|kernel| processor.route(kernel, kernel.samples(batch))).max();
-        self.processor().and_then(routes).unwrap_or(Route::Library)
+    pub(super) fn route(&self, kernels: &[Kernel], batch: f64) -> KernelRoute {
+        let routes = |processor: ProcessorRules| {
+            kernels.iter().map(|kernel| processor.route(kernel, kernel.samples(batch))).max()
+        };
+        self.processor().and_then(routes).unwrap_or(KernelRoute::Library)
     }
 
-    pub(super) fn time(&self, kernel: &Kernel, batch: f64, values: &Values) -> f64 {
+    pub(super) fn time(&self, kernel: &Kernel, batch: f64, values: &ParameterValues) -> f64 {
         self.terms(kernel, batch).iter().flatten().map(|term| term.value(values)).sum()
     }
 }
@@ -37,9 +38,9 @@ impl<'a> Rules<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::features::physical::{Pass, kernels};
+    use crate::features::physical::{KernelPass, kernels};
     use perf4sight_network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
-    use perf4sight_platform::{Parameter, Platform};
+    use perf4sight_platform::{Platform, SpeedParameter};
     use perf4sight_step::workload::{Stage, Step};
 
     /// Two depthwise convolutions of a width: the second passes a gradient on.
@@ -54,9 +55,9 @@ mod tests {
     }
 
     /// Time of 5x5 over time of 3x3 kernels.
-    fn widening(platform: &Platform, pass: Pass) -> f64 {
-        let values = Parameter::ALL.map(|parameter| platform.speed.prior(parameter).typical);
-        let rules = Rules { speed: &platform.speed, platform };
+    fn widening(platform: &Platform, pass: KernelPass) -> f64 {
+        let values = SpeedParameter::ALL.map(|parameter| platform.speed.prior(parameter).typical);
+        let rules = DeviceRules { speed: &platform.speed, platform };
         let time = |width| -> f64 {
             let step = kernels(&depthwise(width), Step::published(Stage::Training));
             step.iter().filter(|kernel| kernel.pass == pass).map(|kernel| rules.time(kernel, 4.0, &values)).sum()
@@ -66,11 +67,12 @@ mod tests {
 
     #[test]
     fn wide_depthwise_kernels_cost_what_the_device_has_code_for() {
-        let [tx2, cpu] = ["tx2", "cpu"].map(|name| Platform::named(name).unwrap());
-        let reread = [Pass::Forward, Pass::InputGradient, Pass::WeightGradient].map(|pass| widening(&tx2, pass));
+        let [tx2, cpu] = ["tx2", "cpu"].map(|name| Platform::for_name(name).unwrap());
+        let reread = [KernelPass::Forward, KernelPass::InputGradient, KernelPass::WeightGradient]
+            .map(|pass| widening(&tx2, pass));
         assert!(reread.iter().all(|ratio| (ratio - 25.0 / 9.0).abs() < 1e-9), "{reread:?}");
         // Measured on one core, 480 channels of 14x14: forward 0.36 ms with 3x3 kernels, 0.43 with 5x5; backward 0.59 and 6.3.
-        assert!((widening(&cpu, Pass::Forward) - 1.0).abs() < 0.1);
-        assert!(widening(&cpu, Pass::WeightGradient) > 5.0);
+        assert!((widening(&cpu, KernelPass::Forward) - 1.0).abs() < 0.1);
+        assert!(widening(&cpu, KernelPass::WeightGradient) > 5.0);
     }
 }

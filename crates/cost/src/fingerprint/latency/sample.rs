@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The coordinates of a row among all rows of networks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Coordinates {
+pub(super) struct RowCoordinates {
     /// The network at its widths.
     pub(super) level: String,
     /// Logarithm of the batch size.
@@ -15,7 +15,7 @@ pub(super) struct Coordinates {
     pub(super) slopes: Vec<f64>,
 }
 
-impl Coordinates {
+impl RowCoordinates {
     /// The batch size itself, rounded because its logarithm is not exact.
     pub(super) fn samples(&self) -> u64 {
         self.batch.exp().round() as u64
@@ -25,9 +25,9 @@ impl Coordinates {
 /// A row and its deviation from the prediction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Sample {
+pub(super) struct ResidualSample {
     #[serde(rename = "place")]
-    pub(super) coordinates: Coordinates,
+    pub(super) coordinates: RowCoordinates,
     /// Logarithm of measured over predicted.
     pub(super) residual: f64,
     /// Relative spread of the row's repetitions, or of its steps, to either side.
@@ -39,9 +39,9 @@ fn is_zero(number: &f64) -> bool {
     *number == 0.0
 }
 
-impl Sample {
+impl ResidualSample {
     /// Whether the values of a file are possible for measurements.
-    pub(super) fn is_sound(&self) -> bool {
+    pub(super) fn is_valid(&self) -> bool {
         let numbers = self.coordinates.slopes.iter().chain([&self.residual, &self.coordinates.batch, &self.spread]);
         self.coordinates.slopes.len() == COUNT
             && self.spread >= 0.0

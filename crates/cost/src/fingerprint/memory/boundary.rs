@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The boundary between steps that fit and steps that do not.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Boundary {
+pub struct MemoryBoundary {
     /// Simulated MiB at which a step is as likely to fit as not.
     threshold: f64,
     /// Natural logarithm of the odds lost per natural logarithm of simulated over threshold.
@@ -22,7 +22,7 @@ pub struct Boundary {
 
 /// A step that was tried, and what became of it.
 #[derive(Debug, Clone, Copy)]
-pub struct Tried {
+pub struct TriedStep {
     /// Simulated MiB.
     pub demand: f64,
     /// False if it ran out of memory.
@@ -42,24 +42,24 @@ const SAFE: f64 = 0.95;
 /// than simulated (`docs/accuracy/memory.md`). The safe size leaves that room.
 const CACHING_ROOM: f64 = 0.8;
 
-impl Boundary {
+impl MemoryBoundary {
     /// Whether the numbers of a file are possible for a fit.
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         self.threshold > 0.0 && self.threshold.is_finite() && self.steepness > 0.0 && self.steepness.is_finite()
     }
 
     /// Probability that a step of this many simulated MiB fits.
-    pub fn fits(&self, demand: f64) -> f64 {
+    pub fn fit_probability(&self, demand: f64) -> f64 {
         1.0 / (1.0 + (self.steepness * (demand / self.threshold).ln()).exp())
     }
 
     /// Simulated MiB that are as likely to fit as not.
-    pub fn likely(&self) -> f64 {
+    pub fn likely_demand(&self) -> f64 {
         self.threshold
     }
 
     /// The largest simulated MiB that are safe.
-    pub fn safe(&self, allocator: Allocator) -> f64 {
+    pub fn safe_demand(&self, allocator: Allocator) -> f64 {
         let sure = self.threshold * (((1.0 - SAFE) / SAFE).ln() / self.steepness).exp();
         match allocator {
             Allocator::Direct => sure,
@@ -72,24 +72,24 @@ impl Boundary {
     ///
     /// # Errors
     /// The decision tree cannot be fitted.
-    pub fn fit(trials: &[Tried]) -> Result<Option<Self>> {
-        let Some(threshold) = split(trials)? else { return Ok(None) };
+    pub fn fit(trials: &[TriedStep]) -> Result<Option<Self>> {
+        let Some(threshold) = split_demand(trials)? else { return Ok(None) };
         let ([steepness], _) = search([(0.3 * SHARPEST).ln()], [0.5], |[steepness]| {
-            let boundary = Boundary { threshold, steepness: steepness.exp() };
-            if boundary.steepness <= SHARPEST { boundary.surprise(trials) } else { f64::INFINITY }
+            let boundary = MemoryBoundary { threshold, steepness: steepness.exp() };
+            if boundary.steepness <= SHARPEST { boundary.negative_log_likelihood(trials) } else { f64::INFINITY }
         });
-        Ok(Some(Boundary { threshold, steepness: steepness.exp() }))
+        Ok(Some(MemoryBoundary { threshold, steepness: steepness.exp() }))
     }
 
     /// The limit of a device without failures: its capacity, or the largest step that fitted if that is more.
-    pub fn assumed(capacity: f64, trials: &[Tried]) -> Self {
+    pub fn without_failures(capacity: f64, trials: &[TriedStep]) -> Self {
         let threshold = trials.iter().map(|trial| trial.demand).fold(capacity, f64::max);
-        Boundary { threshold, steepness: ASSUMED_STEEPNESS }
+        MemoryBoundary { threshold, steepness: ASSUMED_STEEPNESS }
     }
 
     /// Negative logarithm of the likelihood.
-    fn surprise(&self, trials: &[Tried]) -> f64 {
-        let surprise = |trial: &Tried| {
+    fn negative_log_likelihood(&self, trials: &[TriedStep]) -> f64 {
+        let surprise = |trial: &TriedStep| {
             let odds = self.steepness * (trial.demand / self.threshold).ln();
             let against = if trial.fitted { odds } else { -odds };
             if against > 30.0 { against } else { against.exp().ln_1p() }
@@ -100,7 +100,7 @@ impl Boundary {
 
 /// The split of a decision tree between steps that fit and steps that do not. One split on the allocator's memory:
 /// deeper trees, and trees on more quantities, fit coincidences of the profiled networks (`docs/accuracy/memory.md`).
-fn split(trials: &[Tried]) -> Result<Option<f64>> {
+fn split_demand(trials: &[TriedStep]) -> Result<Option<f64>> {
     let demands: Vec<f64> = trials.iter().map(|trial| trial.demand).collect();
     let fitted: Array1<bool> = trials.iter().map(|trial| trial.fitted).collect();
     let sides = |wanted: bool| trials.iter().filter(move |trial| trial.fitted == wanted).map(|trial| trial.demand);
@@ -123,24 +123,27 @@ fn split(trials: &[Tried]) -> Result<Option<f64>> {
 mod tests {
     use super::*;
 
-    fn trials(fitted: &[f64], failed: &[f64]) -> Vec<Tried> {
-        let trial = |fitted| move |&demand: &f64| Tried { demand, fitted };
+    fn trials(fitted: &[f64], failed: &[f64]) -> Vec<TriedStep> {
+        let trial = |fitted| move |&demand: &f64| TriedStep { demand, fitted };
         fitted.iter().map(trial(true)).chain(failed.iter().map(trial(false))).collect()
     }
 
     #[test]
     fn the_threshold_lies_between_what_fitted_and_what_did_not() {
-        let boundary = Boundary::fit(&trials(&[100.0, 400.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
-        assert!(boundary.fits(480.0) > 0.5 && boundary.fits(520.0) < 0.5, "{boundary:?}");
-        assert!(boundary.safe(Allocator::Direct) < boundary.likely() && boundary.fits(100.0) > 0.999);
-        assert!(Boundary::fit(&trials(&[100.0], &[])).unwrap().is_none());
+        let boundary = MemoryBoundary::fit(&trials(&[100.0, 400.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
+        assert!(boundary.fit_probability(480.0) > 0.5 && boundary.fit_probability(520.0) < 0.5, "{boundary:?}");
+        assert!(
+            boundary.safe_demand(Allocator::Direct) < boundary.likely_demand()
+                && boundary.fit_probability(100.0) > 0.999
+        );
+        assert!(MemoryBoundary::fit(&trials(&[100.0], &[])).unwrap().is_none());
     }
 
     #[test]
     fn contradictions_make_it_less_sure() {
-        let clear = Boundary::fit(&trials(&[100.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
-        let vague = Boundary::fit(&trials(&[100.0, 480.0, 620.0], &[400.0, 520.0, 900.0])).unwrap().unwrap();
-        assert!(vague.fits(300.0) < clear.fits(300.0));
-        assert!(vague.safe(Allocator::Direct) < clear.safe(Allocator::Direct));
+        let clear = MemoryBoundary::fit(&trials(&[100.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
+        let vague = MemoryBoundary::fit(&trials(&[100.0, 480.0, 620.0], &[400.0, 520.0, 900.0])).unwrap().unwrap();
+        assert!(vague.fit_probability(300.0) < clear.fit_probability(300.0));
+        assert!(vague.safe_demand(Allocator::Direct) < clear.safe_demand(Allocator::Direct));
     }
 }

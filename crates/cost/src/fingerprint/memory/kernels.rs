@@ -3,15 +3,15 @@
 use crate::features::physical::kernels;
 use crate::fingerprint::depthwise::is_general;
 use perf4sight_base::units::Bytes;
-use perf4sight_network::{Activation, Binary, Network, Node, Op};
-use perf4sight_platform::{Platform, Workspace};
+use perf4sight_network::{Activation, BinaryFunction, Network, Node, Op};
+use perf4sight_platform::{ConvolutionWorkspace, Platform};
 use perf4sight_step::workload::Step;
 use serde::{Deserialize, Serialize};
 
 /// The kernels of one network. Code in the memory of the process is none in that of a device apart from it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kernels {
+pub(super) struct NetworkKernels {
     /// MiB of the library's file that its kinds of operations load into memory, or that handles take.
     pub code: f64,
     /// Share of the convolutions whose channels fill no whole blocks, and which use other kernels, as in pruned
@@ -36,45 +36,47 @@ const GENERAL: f64 = 3.6;
 /// More MiB than any library has.
 const MOST_CODE: f64 = 1024.0;
 
-impl Kernels {
+impl NetworkKernels {
     /// Whether the values of a file are possible for a network.
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         (0.0..=MOST_CODE).contains(&self.code) && (0.0..=1.0).contains(&self.ragged)
     }
 
     pub fn new(network: &Network, step: Step, platform: &Platform) -> Self {
         let block = platform.workspaces.iter().find_map(|workspace| match workspace {
-            Workspace::BlockedCopies { channels, .. } => Some(*channels),
-            Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
+            ConvolutionWorkspace::BlockedCopies { channels, .. } => Some(*channels),
+            ConvolutionWorkspace::Winograd { .. } | ConvolutionWorkspace::ChannelsLast { .. } => None,
         });
         match block {
-            Some(block) => Kernels { code: code(network, step, platform), ragged: ragged(network, block) },
-            None => Kernels { code: handles(network, step, platform), ragged: 0.0 },
+            Some(block) => {
+                NetworkKernels { code: code(network, step, platform), ragged: ragged_memory(network, block) }
+            }
+            None => NetworkKernels { code: handle_memory(network, step, platform), ragged: 0.0 },
         }
     }
 }
 
 /// MiB of the handles of the threads that multiply matrices: the program's, and autograd's in training.
-fn handles(network: &Network, step: Step, platform: &Platform) -> f64 {
+fn handle_memory(network: &Network, step: Step, platform: &Platform) -> f64 {
     let threads = network.products().next().map_or(0, |_| 1 + u64::from(step.trains()));
     Bytes(threads * platform.framework.products.map_or(0, |kept| kept.handle)).mib()
 }
 
-type Is<'a> = &'a dyn Fn(&Node) -> bool;
+type NodeTest<'a> = &'a dyn Fn(&Node) -> bool;
 
 /// MiB of code; every kind of operation counts once.
 fn code(network: &Network, step: Step, platform: &Platform) -> f64 {
-    let any = |is: Is| network.nodes().iter().any(is);
+    let any = |is: NodeTest| network.nodes().iter().any(is);
     let is_depthwise =
         |node: &Node| matches!(&node.op, Op::Conv(conv) if conv.is_depthwise(network.input_of(node, 0).channels()));
     // Only these may lack kernels; listing all kernels of a step is slow.
     let general =
         any(&is_depthwise) && kernels(network, step).iter().any(|kernel| is_general(kernel, platform.speed.depthwise));
-    let kinds: [(f64, Is); 10] = [
+    let kinds: [(f64, NodeTest); 10] = [
         (BATCH_NORM, &|node| matches!(node.op, Op::BatchNorm { .. })),
         (LINEAR, &|node| matches!(node.op, Op::Linear(_) | Op::MatMul | Op::Attention)),
         (GLOBAL_MEAN, &|node| matches!(node.op, Op::AdaptiveAvgPool { .. } | Op::Reduce { .. })),
-        (ADD, &|node| matches!(node.op, Op::Binary(Binary::Add))),
+        (ADD, &|node| matches!(node.op, Op::Binary(BinaryFunction::Add))),
         (MAX_POOL, &|node| matches!(node.op, Op::MaxPool(_))),
         (RELU6, &|node| matches!(node.op, Op::Activation(Activation::Relu6))),
         (RELU, &|node| matches!(node.op, Op::Activation(Activation::Relu))),
@@ -88,7 +90,7 @@ fn code(network: &Network, step: Step, platform: &Platform) -> f64 {
 /// Images with at most this many channels have special kernels.
 const IMAGE: usize = 3;
 
-fn ragged(network: &Network, block: u64) -> f64 {
+fn ragged_memory(network: &Network, block: u64) -> f64 {
     let convolutions = network.nodes().iter().filter(|node| matches!(node.op, Op::Conv(_)));
     let fills = |channels: usize| (channels as u64).is_multiple_of(block) || channels <= IMAGE;
     let whole = convolutions.map(|node| fills(network.input_of(node, 0).channels()) && fills(node.shape.channels()));

@@ -4,10 +4,10 @@
 mod boundary;
 mod curve;
 mod digest;
-mod doubt;
 mod edge;
+mod error_distribution;
 mod kernels;
-mod likelier;
+mod likelier_platform;
 mod model;
 mod prepared;
 mod query;
@@ -15,40 +15,40 @@ mod residual;
 mod search;
 mod stored;
 
-pub use boundary::{Boundary, Tried};
-pub use likelier::{Likelier, likelier};
+pub use boundary::{MemoryBoundary, TriedStep};
+pub use likelier_platform::{LikelierPlatform, likelier_platform};
 
-use super::cross_validation::{Folds, Residuals, Spread, leave_out};
-use super::rows::{Attempt, Observations, Row};
+use super::cross_validation::{ErrorSpread, Folds, Residuals, leave_out};
+use super::rows::{FailedAttempt, MeasuredRow, Observations};
 use crate::records::Variant;
-use curve::Curve;
-use digest::{Known, capacity, digest, digest_variants};
-use doubt::Doubts;
-use edge::Edge;
-use model::Model;
+use curve::UsageCurve;
+use digest::{ProfiledVariant, capacity, digest, digest_variants};
+use edge::MemoryEdge;
+use error_distribution::ErrorDistributions;
+use model::UsageModel;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_network::Network;
-use perf4sight_platform::{Allocator, Memory, Platform, Readings};
+use perf4sight_platform::{Allocator, CounterReadings, Platform, TensorMemory};
 use perf4sight_step::workload::Step;
-use prepared::PreparedNetwork;
+use prepared::PreparedMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use stored::Stored;
+use stored::StoredMemoryModel;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Stored", into = "Stored")]
+#[serde(try_from = "StoredMemoryModel", into = "StoredMemoryModel")]
 pub(super) struct MemoryModel {
     platform: Platform,
     seed: u64,
-    model: Model,
+    model: UsageModel,
     /// Total memory of the device in MiB, where the rows have it.
     capacity: Option<f64>,
     /// None where nothing failed and no row has the device's capacity.
-    edge: Option<Edge>,
-    doubts: Doubts,
-    spread: Option<Spread>,
-    known: Vec<Known>,
+    edge: Option<MemoryEdge>,
+    doubts: ErrorDistributions,
+    spread: Option<ErrorSpread>,
+    known: Vec<ProfiledVariant>,
 }
 
 impl MemoryModel {
@@ -60,14 +60,14 @@ impl MemoryModel {
     pub fn fit(step: Step, seed: u64, observations: &Observations) -> Result<Self> {
         let capacity = observations.rows.iter().filter_map(|row| capacity(&row.record)).reduce(f64::min);
         let known = digest(step, observations);
-        let parts: Vec<&Known> = known.iter().collect();
+        let parts: Vec<&ProfiledVariant> = known.iter().collect();
         let platform = observations.platform.clone();
-        let model = Model::fit(&parts, platform.allocator, seed)?
+        let model = UsageModel::fit(&parts, platform.allocator, seed)?
             .ok_or_else(|| Error::input("no step fitted into the device's memory"))?;
-        let doubts = Doubts::fit(&known, platform.allocator);
+        let doubts = ErrorDistributions::fit(&known, platform.allocator);
         Ok(MemoryModel {
-            edge: Edge::find(&parts, &model.curve, &doubts, (&platform, capacity))?,
-            spread: spread(&known, platform.allocator, seed)?,
+            edge: MemoryEdge::find(&parts, &model.curve, &doubts, (&platform, capacity))?,
+            spread: error_spread(&known, platform.allocator, seed)?,
             platform,
             seed,
             model,
@@ -78,15 +78,15 @@ impl MemoryModel {
     }
 
     /// The prior of a device, before any measurement on it: of what steps need at most, however a profiler of the device would read it.
-    pub fn before(platform: &Platform) -> Self {
-        let process = ProcessMemory::new(platform.memory);
+    pub fn prior(platform: &Platform) -> Self {
+        let process = ProcessMemoryPrior::new(platform.memory);
         MemoryModel {
-            platform: Platform { readings: Readings::Highest, ..platform.clone() },
+            platform: Platform { readings: CounterReadings::Highest, ..platform.clone() },
             seed: 0,
-            model: Model::unfitted(Curve::flat(process.typical)),
+            model: UsageModel::unfitted(UsageCurve::flat(process.typical)),
             capacity: None,
             edge: None,
-            doubts: Doubts::before(platform.allocator, process.deviation),
+            doubts: ErrorDistributions::prior(platform.allocator, process.deviation),
             spread: None,
             known: Vec::new(),
         }
@@ -94,19 +94,26 @@ impl MemoryModel {
 
     /// The same with more rows: the new network weighs as much as every other. Steps that did not fit help to find
     /// the limit.
-    pub fn calibrate(&self, step: Step, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
+    pub fn calibrate(&self, step: Step, rows: &[MeasuredRow], failed: &[FailedAttempt]) -> Result<Self> {
         let added = digest(step, &Observations { rows, taught: &[], failed, platform: &self.platform });
-        let known: Vec<Known> = self.known.iter().cloned().chain(added).collect();
-        let parts: Vec<&Known> = known.iter().collect();
+        let known: Vec<ProfiledVariant> = self.known.iter().cloned().chain(added).collect();
+        let parts: Vec<&ProfiledVariant> = known.iter().collect();
         let allocator = self.platform.allocator;
-        let model = Model::fit(&parts, allocator, self.seed)?.unwrap_or_else(|| self.model.clone());
-        let doubts = Doubts::fit(&known, allocator);
-        let edge = Edge::find(&parts, &model.curve, &doubts, (&self.platform, self.capacity))?;
-        Ok(MemoryModel { model, edge, doubts, spread: spread(&known, allocator, self.seed)?, known, ..self.clone() })
+        let model = UsageModel::fit(&parts, allocator, self.seed)?.unwrap_or_else(|| self.model.clone());
+        let doubts = ErrorDistributions::fit(&known, allocator);
+        let edge = MemoryEdge::find(&parts, &model.curve, &doubts, (&self.platform, self.capacity))?;
+        Ok(MemoryModel {
+            model,
+            edge,
+            doubts,
+            spread: error_spread(&known, allocator, self.seed)?,
+            known,
+            ..self.clone()
+        })
     }
 
-    pub fn prepare<'a>(&'a self, network: &'a Network) -> PreparedNetwork<'a> {
-        PreparedNetwork::new(self, network)
+    pub fn prepare<'a>(&'a self, network: &'a Network) -> PreparedMemory<'a> {
+        PreparedMemory::new(self, network)
     }
 
     /// Refuses a file that no fit can have written.
@@ -114,13 +121,13 @@ impl MemoryModel {
     /// # Errors
     /// Numbers that no device can have.
     pub fn check(&self) -> Result<()> {
-        if !self.spread.as_ref().is_none_or(Spread::is_sound) {
+        if !self.spread.as_ref().is_none_or(ErrorSpread::is_valid) {
             return Err(Error::input("its intervals have widths that no fit gives"));
         }
-        let kernels = self.known.iter().all(|part| part.kernels().is_sound());
+        let kernels = self.known.iter().all(|part| part.kernels().is_valid());
         let is_limited = self.capacity.is_none_or(|mib| mib.is_finite() && mib > 0.0);
-        let is_sound = is_limited && self.doubts.is_sound() && self.edge.is_none_or(|edge| edge.is_sound());
-        match kernels && is_sound && self.model.curve.is_sound() {
+        let is_sound = is_limited && self.doubts.is_valid() && self.edge.is_none_or(|edge| edge.is_valid());
+        match kernels && is_sound && self.model.curve.is_valid() {
             true => Ok(()),
             false => Err(Error::input("its model of memory holds numbers that no device can have")),
         }
@@ -139,9 +146,9 @@ impl MemoryModel {
         group: &(impl Fn(&Variant) -> G + Sync),
     ) -> Result<Vec<Residuals>> {
         let known = digest_variants(step, observations);
-        let residuals = |own: &[&(&Variant, Known)], others: &[&(&Variant, Known)]| {
-            let others: Vec<&Known> = others.iter().map(|(_, part)| part).collect();
-            let model = Model::fit(&others, observations.platform.allocator, seed)?;
+        let residuals = |own: &[&(&Variant, ProfiledVariant)], others: &[&(&Variant, ProfiledVariant)]| {
+            let others: Vec<&ProfiledVariant> = others.iter().map(|(_, part)| part).collect();
+            let model = UsageModel::fit(&others, observations.platform.allocator, seed)?;
             Ok(own.iter().flat_map(|(_, part)| model.iter().flat_map(|model| model.left_open(part))).collect())
         };
         leave_out(&known, |(variant, _)| Some(group(variant)), residuals).into_iter().collect()
@@ -149,25 +156,25 @@ impl MemoryModel {
 }
 
 /// From the residuals of every network, predicted from all others, and of levels, predicted from the others of their network.
-fn spread(known: &[Known], allocator: Allocator, seed: u64) -> Result<Option<Spread>> {
+fn error_spread(known: &[ProfiledVariant], allocator: Allocator, seed: u64) -> Result<Option<ErrorSpread>> {
     let Some(spread) = networks_left_out(known, allocator) else { return Ok(None) };
     Ok(Some(spread.with_levels(levels_left_out(known, allocator, seed)?)))
 }
 
-fn networks_left_out(known: &[Known], allocator: Allocator) -> Option<Spread> {
-    let residuals = |own: &[&Known], others: &[&Known]| -> Residuals {
-        let model = digest::curve(others, allocator).map(Model::unfitted);
+fn networks_left_out(known: &[ProfiledVariant], allocator: Allocator) -> Option<ErrorSpread> {
+    let residuals = |own: &[&ProfiledVariant], others: &[&ProfiledVariant]| -> Residuals {
+        let model = digest::curve(others, allocator).map(UsageModel::unfitted);
         own.iter().flat_map(|part| model.iter().flat_map(|model| model.left_open(part))).collect()
     };
-    Spread::new(&leave_out(known, |part| Some(&part.network), residuals))
+    ErrorSpread::new(&leave_out(known, |part| Some(&part.network), residuals))
 }
 
 /// Residuals of levels, predicted from the other levels of their network and all other networks, by architecture.
-fn levels_left_out(known: &[Known], allocator: Allocator, seed: u64) -> Result<BTreeMap<String, Residuals>> {
+fn levels_left_out(known: &[ProfiledVariant], allocator: Allocator, seed: u64) -> Result<BTreeMap<String, Residuals>> {
     let folds = Folds::new(known.iter().map(|part| (part.network.as_str(), part.level)));
-    let residuals = |own: &[&Known], others: &[&Known]| -> Result<Vec<(String, Residuals)>> {
-        let model = Model::fit(others, allocator, seed)?;
-        let left_open = |part: &Known| Some((part.architecture.clone(), model.as_ref()?.left_open(part)));
+    let residuals = |own: &[&ProfiledVariant], others: &[&ProfiledVariant]| -> Result<Vec<(String, Residuals)>> {
+        let model = UsageModel::fit(others, allocator, seed)?;
+        let left_open = |part: &ProfiledVariant| Some((part.architecture.clone(), model.as_ref()?.left_open(part)));
         Ok(own.iter().filter_map(|part| left_open(part)).collect())
     };
     let mut levels: BTreeMap<String, Residuals> = BTreeMap::new();
@@ -181,23 +188,23 @@ fn levels_left_out(known: &[Known], allocator: Allocator, seed: u64) -> Result<B
 
 /// Prior of the MiB besides the tensors; tested on only one device of each kind.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ProcessMemory {
+pub(super) struct ProcessMemoryPrior {
     /// The median: too high as likely as too low.
     pub typical: f64,
     /// The scale of its uncertainty.
     pub deviation: f64,
 }
 
-impl ProcessMemory {
+impl ProcessMemoryPrior {
     /// For processes whose tensors are in such memory.
-    pub fn new(memory: Memory) -> Self {
+    pub fn new(memory: TensorMemory) -> Self {
         match memory {
             // 22 to 41 MiB in the committed profile of a processor (`docs/accuracy/memory.md`): code and kernels,
             // after start-up.
-            Memory::Host => ProcessMemory { typical: 30.0, deviation: 10.0 },
+            TensorMemory::Host => ProcessMemoryPrior { typical: 30.0, deviation: 10.0 },
             // A CUDA context with its libraries: 845 to 1550 MiB on the published TX2. No other device was measured
             // here; later versions of CUDA load kernels lazily, so the interval begins far below.
-            Memory::Dedicated | Memory::Unified => ProcessMemory { typical: 1000.0, deviation: 350.0 },
+            TensorMemory::Dedicated | TensorMemory::Unified => ProcessMemoryPrior { typical: 1000.0, deviation: 350.0 },
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The model fitted to rows: the curve, and its residuals for architectures that were profiled.
 
-use super::curve::Curve;
-use super::digest::{Digested, Known, curve};
-use super::query::Query;
-use super::residual::{Residual, residuals};
+use super::curve::UsageCurve;
+use super::digest::{ProfiledStep, ProfiledVariant, curve};
+use super::query::MemoryQuery;
+use super::residual::{ArchitectureResidual, residuals};
 use crate::fingerprint::cross_validation::Residuals;
 use perf4sight_base::error::Result;
 use perf4sight_platform::Allocator;
@@ -11,36 +11,41 @@ use std::collections::BTreeMap;
 
 /// Converts the simulation of a step to the memory used.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Model {
-    pub curve: Curve,
+pub(super) struct UsageModel {
+    pub curve: UsageCurve,
     /// By architecture; grown from the rows, not stored.
-    residuals: BTreeMap<String, Residual>,
+    residuals: BTreeMap<String, ArchitectureResidual>,
 }
 
-impl Model {
+impl UsageModel {
     /// None where no step fitted.
-    pub fn fit(known: &[&Known], allocator: Allocator, seed: u64) -> Result<Option<Self>> {
-        curve(known, allocator).map(|curve| Model::grown(curve, known, allocator, seed)).transpose()
+    pub fn fit(known: &[&ProfiledVariant], allocator: Allocator, seed: u64) -> Result<Option<Self>> {
+        curve(known, allocator).map(|curve| UsageModel::fit_residuals(curve, known, allocator, seed)).transpose()
     }
 
     /// Fits residuals to a given curve.
-    pub fn grown(curve: Curve, known: &[&Known], allocator: Allocator, seed: u64) -> Result<Self> {
-        Ok(Model { residuals: residuals(known, &curve, allocator, seed)?, curve })
+    pub fn fit_residuals(
+        curve: UsageCurve,
+        known: &[&ProfiledVariant],
+        allocator: Allocator,
+        seed: u64,
+    ) -> Result<Self> {
+        Ok(UsageModel { residuals: residuals(known, &curve, allocator, seed)?, curve })
     }
 
-    pub fn unfitted(curve: Curve) -> Self {
-        Model { curve, residuals: BTreeMap::new() }
+    pub fn unfitted(curve: UsageCurve) -> Self {
+        UsageModel { curve, residuals: BTreeMap::new() }
     }
 
     /// MiB used; at least the simulated memory of live tensors.
-    pub fn used(&self, architecture: &str, query: &Query) -> f64 {
+    pub fn used_memory(&self, architecture: &str, query: &MemoryQuery) -> f64 {
         self.used_by(&self.curve, architecture, query)
     }
 
     /// The same around another curve.
-    pub fn used_by(&self, curve: &Curve, architecture: &str, query: &Query) -> f64 {
+    pub fn used_by(&self, curve: &UsageCurve, architecture: &str, query: &MemoryQuery) -> f64 {
         let curve = query.curve(curve);
-        let used = self.residuals.get(architecture).map_or(curve, |residual| residual.at(query, curve));
+        let used = self.residuals.get(architecture).map_or(curve, |residual| residual.used_memory(query, curve));
         used.max(query.simulated.allocated)
     }
 
@@ -50,8 +55,9 @@ impl Model {
     }
 
     /// The residuals for the rows of a variant: logarithms of measured over predicted.
-    pub fn left_open(&self, part: &Known) -> Residuals {
-        let residual = |step: &Digested| Some((step.used? / self.used(&part.architecture, &part.query(step))).ln());
+    pub fn left_open(&self, part: &ProfiledVariant) -> Residuals {
+        let residual =
+            |step: &ProfiledStep| Some((step.used? / self.used_memory(&part.architecture, &part.query(step))).ln());
         part.steps.iter().filter_map(residual).collect()
     }
 }

@@ -1,17 +1,19 @@
 //! One network with the fitted memory: its simulation at a batch size gives memory used, a verdict, a largest batch.
 
 use super::MemoryModel;
-use super::curve::Curve;
-use super::doubt::Doubts;
-use super::edge::Edge;
-use super::kernels::Kernels;
-use super::query::Query;
-use super::query::Simulated;
+use super::curve::UsageCurve;
+use super::edge::MemoryEdge;
+use super::error_distribution::ErrorDistributions;
+use super::kernels::NetworkKernels;
+use super::query::MemoryQuery;
+use super::query::SimulatedMemory;
 use crate::fingerprint::distribution::{Extrapolation, architecture};
-use crate::fingerprint::prediction::{Band, Basis, Counts, Least, MaxBatch, MemoryLimit, Predictor, Verdict};
+use crate::fingerprint::prediction::{
+    CountedMemory, FitVerdict, IntervalBand, IntervalBasis, LowerBound, MaxBatch, MemoryLimit, Predictor,
+};
 use perf4sight_base::stats::mean;
 use perf4sight_base::units::Bytes;
-use perf4sight_memory::{Alive, Simulation, Simulations, Timeline};
+use perf4sight_memory::{MemoryTimeline, Simulation, Simulations, TensorsAtPeak};
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Accumulate, LARGEST_BATCH, Stage, Step, Trainable};
 use std::cell::RefCell;
@@ -25,37 +27,37 @@ const SAFE: f64 = 0.95;
 const LEAST: f64 = 4096.0 / (1 << 20) as f64;
 
 /// One network: the data that all of its steps share.
-pub(in crate::fingerprint) struct PreparedNetwork<'a> {
+pub(in crate::fingerprint) struct PreparedMemory<'a> {
     memory: &'a MemoryModel,
     network: &'a Network,
     architecture: Arc<str>,
     parameters: u64,
     simulations: Simulations<'a>,
     /// By the properties of a step that they depend on.
-    kernels: Mutex<BTreeMap<(Stage, Trainable), Kernels>>,
+    kernels: Mutex<BTreeMap<(Stage, Trainable), NetworkKernels>>,
 }
 
 /// One step of a network, ready for predictions.
-pub(in crate::fingerprint) struct Prepared<'a> {
+pub(in crate::fingerprint) struct PreparedMemoryStep<'a> {
     memory: &'a MemoryModel,
     passes: Accumulate,
     architecture: Arc<str>,
     parameters: u64,
-    kernels: Kernels,
+    kernels: NetworkKernels,
     simulation: Simulation<'a>,
-    curve: Curve,
-    edge: Option<Edge>,
-    doubts: Doubts,
-    band: Option<Band>,
+    curve: UsageCurve,
+    edge: Option<MemoryEdge>,
+    doubts: ErrorDistributions,
+    band: Option<IntervalBand>,
     /// Cached simulations: value and verdict of a batch size share one.
-    simulated: RefCell<BTreeMap<u64, Simulated>>,
+    simulated: RefCell<BTreeMap<u64, SimulatedMemory>>,
     /// The same of the other readings of the network's file.
-    otherwise: RefCell<BTreeMap<u64, Vec<Simulated>>>,
+    otherwise: RefCell<BTreeMap<u64, Vec<SimulatedMemory>>>,
 }
 
-impl<'a> PreparedNetwork<'a> {
+impl<'a> PreparedMemory<'a> {
     pub(super) fn new(memory: &'a MemoryModel, network: &'a Network) -> Self {
-        PreparedNetwork {
+        PreparedMemory {
             memory,
             network,
             architecture: architecture(network).into(),
@@ -65,18 +67,18 @@ impl<'a> PreparedNetwork<'a> {
         }
     }
 
-    fn kernels(&self, step: Step) -> Kernels {
+    fn kernels(&self, step: Step) -> NetworkKernels {
         let mut known = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        let kernels = || Kernels::new(self.network, step, &self.memory.platform);
+        let kernels = || NetworkKernels::new(self.network, step, &self.memory.platform);
         *known.entry((step.stage, step.trainable)).or_insert_with(kernels)
     }
 
     /// One of its steps; `extrapolation` describes how the network differs from the profiled ones.
-    pub fn about(&self, step: Step, extrapolation: &Extrapolation) -> Prepared<'a> {
-        let &PreparedNetwork { memory, ref architecture, parameters, ref simulations, .. } = self;
+    pub fn about(&self, step: Step, extrapolation: &Extrapolation) -> PreparedMemoryStep<'a> {
+        let &PreparedMemory { memory, ref architecture, parameters, ref simulations, .. } = self;
         let band = memory.spread.as_ref().map(|spread| spread.band(extrapolation.family.as_deref()));
         let above = band.map_or(0.0, |band| band.ends[1]);
-        Prepared {
+        PreparedMemoryStep {
             memory,
             passes: step.accumulate,
             architecture: Arc::clone(architecture),
@@ -85,7 +87,7 @@ impl<'a> PreparedNetwork<'a> {
             simulation: simulations.simulation(step),
             curve: memory.model.curve,
             edge: memory.edge,
-            doubts: memory.doubts.at_least_as_unsure(above).wider(extrapolation.ignorance),
+            doubts: memory.doubts.at_least_as_unsure(above).widened(extrapolation.ignorance),
             band,
             simulated: RefCell::default(),
             otherwise: RefCell::default(),
@@ -93,11 +95,11 @@ impl<'a> PreparedNetwork<'a> {
     }
 }
 
-impl Prepared<'_> {
+impl PreparedMemoryStep<'_> {
     /// The same with another limit than the device's, which applies to all memory that a step uses.
-    pub fn within(mut self, limit: Option<Bytes>) -> Self {
+    pub fn with_limit(mut self, limit: Option<Bytes>) -> Self {
         if let Some(bytes) = limit {
-            self.edge = Some(Edge::Known(MemoryLimit { bytes, counts: Counts::All }));
+            self.edge = Some(MemoryEdge::Known(MemoryLimit { bytes, counts: CountedMemory::All }));
             // The end of the device's memory is unrelated to that limit.
             self.curve.cap = None;
         }
@@ -105,77 +107,77 @@ impl Prepared<'_> {
     }
 
     /// MiB of the counted memory.
-    fn needed(&self, batch: u64, counts: Option<Counts>) -> f64 {
-        self.counted(batch, self.simulate(batch), counts)
+    fn needed_memory(&self, batch: u64, counts: Option<CountedMemory>) -> f64 {
+        self.counted_memory(batch, self.simulate(batch), counts)
     }
 
     /// MiB of the counted memory, from a simulated step.
-    fn counted(&self, batch: u64, simulated: Simulated, counts: Option<Counts>) -> f64 {
+    fn counted_memory(&self, batch: u64, simulated: SimulatedMemory, counts: Option<CountedMemory>) -> f64 {
         match counts {
-            Some(Counts::Tensors) => simulated.reserved,
-            Some(Counts::All) | None => self.used(batch, simulated),
+            Some(CountedMemory::Tensors) => simulated.reserved,
+            Some(CountedMemory::All) | None => self.used_memory(batch, simulated),
         }
     }
 
     /// MiB of all memory used, from a simulated step.
-    fn used(&self, batch: u64, simulated: Simulated) -> f64 {
-        let &Prepared { parameters, kernels, .. } = self;
-        let query = Query { batch: self.passes.samples(batch), parameters, kernels, simulated };
+    fn used_memory(&self, batch: u64, simulated: SimulatedMemory) -> f64 {
+        let &PreparedMemoryStep { parameters, kernels, .. } = self;
+        let query = MemoryQuery { batch: self.passes.samples(batch), parameters, kernels, simulated };
         self.memory.model.used_by(&self.curve, &self.architecture, &query)
     }
 
     /// Where the file can be read in several ways, any of them may be the right one.
-    fn judged(&self, batch: u64, readings: &[Simulated]) -> Option<Verdict> {
+    fn judge_readings(&self, batch: u64, readings: &[SimulatedMemory]) -> Option<FitVerdict> {
         let edge = self.edge?;
         let fits = readings.iter().map(|&simulated| match edge {
-            Edge::Known(limit) => {
-                let needed = self.counted(batch, simulated, Some(limit.counts));
-                self.doubts.about(limit.counts).fits(needed, limit.bytes.mib())
+            MemoryEdge::Known(limit) => {
+                let needed = self.counted_memory(batch, simulated, Some(limit.counts));
+                self.doubts.about(limit.counts).fit_probability(needed, limit.bytes.mib())
             }
-            Edge::Taught(boundary) => boundary.fits(simulated.reserved),
+            MemoryEdge::Taught(boundary) => boundary.fit_probability(simulated.reserved),
         });
-        Some(Verdict::new(mean(&fits.collect::<Vec<_>>())))
+        Some(FitVerdict::new(mean(&fits.collect::<Vec<_>>())))
     }
 
     /// The band around the likeliest memory, for a step that is simulated so.
-    fn band_of(&self, batch: u64, simulated: Simulated) -> Option<Band> {
-        let (likely, need) = (self.at(batch), self.used(batch, simulated));
-        let believed = || self.memory.known.is_empty().then(|| self.believed(need, simulated));
+    fn band_of(&self, batch: u64, simulated: SimulatedMemory) -> Option<IntervalBand> {
+        let (likely, need) = (self.predict(batch), self.used_memory(batch, simulated));
+        let believed = || self.memory.known.is_empty().then(|| self.prior_interval(need, simulated));
         let band = self.band.or_else(believed)?;
-        Some(Band { ends: band.ends.map(|end| end + (need / likely).ln()), ..band })
+        Some(IntervalBand { ends: band.ends.map(|end| end + (need / likely).ln()), ..band })
     }
 
     /// The prior interval: from the doubts, but never below the tensors, which are needed in any case. Operations
     /// that are not understood widen every kind of interval in the same way (`About::interval`).
-    fn believed(&self, need: f64, simulated: Simulated) -> Band {
-        let Doubts { tensors, all } = self.memory.doubts;
-        let least = tensors.within(simulated.allocated, 0.05).max(LEAST);
-        let [low, high] = [0.05, 0.95].map(|share| all.within(need, share));
-        Band { ends: [(low.max(least) / need).ln(), (high / need).ln()], basis: Basis::Prior }
+    fn prior_interval(&self, need: f64, simulated: SimulatedMemory) -> IntervalBand {
+        let ErrorDistributions { tensors, all } = self.memory.doubts;
+        let least = tensors.need_at_probability(simulated.allocated, 0.05).max(LEAST);
+        let [low, high] = [0.05, 0.95].map(|share| all.need_at_probability(need, share));
+        IntervalBand { ends: [(low.max(least) / need).ln(), (high / need).ln()], basis: IntervalBasis::Prior }
     }
 
     /// The step by every reading of the network's file, the likeliest first.
-    fn readings(&self, batch: u64) -> Vec<Simulated> {
-        let others = || self.simulation.others().iter().map(|other| Simulated::new(other, batch)).collect();
+    fn readings(&self, batch: u64) -> Vec<SimulatedMemory> {
+        let others = || self.simulation.others().iter().map(|other| SimulatedMemory::new(other, batch)).collect();
         let mut otherwise = self.otherwise.borrow_mut();
         std::iter::once(self.simulate(batch))
             .chain(otherwise.entry(batch).or_insert_with(others).iter().copied())
             .collect()
     }
 
-    fn simulate(&self, batch: u64) -> Simulated {
-        *self.simulated.borrow_mut().entry(batch).or_insert_with(|| Simulated::new(&self.simulation, batch))
+    fn simulate(&self, batch: u64) -> SimulatedMemory {
+        *self.simulated.borrow_mut().entry(batch).or_insert_with(|| SimulatedMemory::new(&self.simulation, batch))
     }
 }
 
-impl Predictor for Prepared<'_> {
-    fn at(&self, batch: u64) -> f64 {
-        self.used(batch, self.simulate(batch))
+impl Predictor for PreparedMemoryStep<'_> {
+    fn predict(&self, batch: u64) -> f64 {
+        self.used_memory(batch, self.simulate(batch))
     }
 
-    fn band(&self, batch: u64) -> Option<Band> {
+    fn band(&self, batch: u64) -> Option<IntervalBand> {
         let bands = self.readings(batch).into_iter().map(|simulated| self.band_of(batch, simulated));
-        bands.reduce(|one, other| Some(one?.joined(other?)))?
+        bands.reduce(|one, other| Some(one?.union(other?)))?
     }
 
     fn tensors(&self, batch: u64) -> Option<f64> {
@@ -187,55 +189,57 @@ impl Predictor for Prepared<'_> {
         Some([reserved().reduce(f64::min)?, reserved().reduce(f64::max)?])
     }
 
-    fn alive(&self, batch: u64) -> Option<Alive> {
+    fn alive(&self, batch: u64) -> Option<TensorsAtPeak> {
         Some(self.simulation.alive(batch))
     }
 
-    fn timeline(&self, batch: u64) -> Option<Timeline> {
+    fn timeline(&self, batch: u64) -> Option<MemoryTimeline> {
         Some(self.simulation.timeline(batch))
     }
 
     fn limit(&self) -> Option<MemoryLimit> {
         match self.edge? {
-            Edge::Known(limit) => Some(limit),
-            Edge::Taught(_) => Some(MemoryLimit { bytes: self.memory.capacity()?, counts: Counts::All }),
+            MemoryEdge::Known(limit) => Some(limit),
+            MemoryEdge::Taught(_) => Some(MemoryLimit { bytes: self.memory.capacity()?, counts: CountedMemory::All }),
         }
     }
 
-    fn need(&self, batch: u64) -> Option<f64> {
-        Some(self.needed(batch, self.limit().map(|limit| limit.counts)))
+    fn counted_need(&self, batch: u64) -> Option<f64> {
+        Some(self.needed_memory(batch, self.limit().map(|limit| limit.counts)))
     }
 
-    fn at_least(&self, batch: u64) -> Option<Least> {
+    fn at_least(&self, batch: u64) -> Option<LowerBound> {
         if !self.memory.model.grows_with(&self.architecture) {
             return None;
         }
         let all = std::iter::once(&self.simulation).chain(self.simulation.others());
-        let readings: Vec<Simulated> = all.map(|one| Simulated::at_least(one, batch)).collect::<Option<_>>()?;
-        let need = self.counted(batch, readings[0], self.limit().map(|limit| limit.counts));
-        Some(Least { need, verdict: self.judged(batch, &readings) })
+        let readings: Vec<SimulatedMemory> =
+            all.map(|one| SimulatedMemory::at_least(one, batch)).collect::<Option<_>>()?;
+        let need = self.counted_memory(batch, readings[0], self.limit().map(|limit| limit.counts));
+        Some(LowerBound { need, verdict: self.judge_readings(batch, &readings) })
     }
 
     /// None where the device's capacity is unknown.
-    fn verdict(&self, batch: u64) -> Option<Verdict> {
-        self.judged(batch, &self.readings(batch))
+    fn verdict(&self, batch: u64) -> Option<FitVerdict> {
+        self.judge_readings(batch, &self.readings(batch))
     }
 
     /// None where the device's capacity is unknown.
     fn max_batch(&self) -> Option<MaxBatch> {
         let [likely, safe] = match self.edge? {
-            Edge::Known(MemoryLimit { bytes, counts }) => {
+            MemoryEdge::Known(MemoryLimit { bytes, counts }) => {
                 let doubt = self.doubts.about(counts);
-                let need = |batch| self.needed(batch, Some(counts));
-                let most =
-                    |batch| self.readings(batch).into_iter().map(move |one| self.counted(batch, one, Some(counts)));
-                let surely = |batch| doubt.within(most(batch).fold(0.0, f64::max), SAFE);
-                [largest(bytes.mib(), need), largest(bytes.mib(), surely)]
+                let need = |batch| self.needed_memory(batch, Some(counts));
+                let most = |batch| {
+                    self.readings(batch).into_iter().map(move |one| self.counted_memory(batch, one, Some(counts)))
+                };
+                let surely = |batch| doubt.need_at_probability(most(batch).fold(0.0, f64::max), SAFE);
+                [largest_batch(bytes.mib(), need), largest_batch(bytes.mib(), surely)]
             }
-            Edge::Taught(boundary) => {
+            MemoryEdge::Taught(boundary) => {
                 let most = |batch| self.readings(batch).into_iter().fold(0.0, |most: f64, one| most.max(one.reserved));
-                let safe = largest(boundary.safe(self.memory.platform.allocator), most);
-                [largest(boundary.likely(), |batch| self.simulate(batch).reserved), safe]
+                let safe = largest_batch(boundary.safe_demand(self.memory.platform.allocator), most);
+                [largest_batch(boundary.likely_demand(), |batch| self.simulate(batch).reserved), safe]
             }
         };
         Some(MaxBatch { safe: safe.min(likely), likely })
@@ -244,7 +248,7 @@ impl Predictor for Prepared<'_> {
 
 /// The largest batch size that needs no more MiB than `limit`. Memory is nearly linear in the batch size, so the
 /// search alternates between interpolation and bisection.
-fn largest(limit: f64, need: impl Fn(u64) -> f64) -> u64 {
+fn largest_batch(limit: f64, need: impl Fn(u64) -> f64) -> u64 {
     let (mut low, mut high) = ((0, 0.0), (1, need(1)));
     while high.1 <= limit && high.0 < LARGEST_BATCH {
         let ahead = (high.0 as f64 * limit / high.1 * 1.05) as u64;

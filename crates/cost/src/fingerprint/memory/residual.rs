@@ -4,9 +4,9 @@
 //! For unprofiled architectures the residuals of others make predictions worse, so they are not used there
 //! (`docs/accuracy/memory.md`).
 
-use super::curve::Curve;
-use super::digest::Known;
-use super::query::Query;
+use super::curve::UsageCurve;
+use super::digest::ProfiledVariant;
+use super::query::MemoryQuery;
 use crate::trees::{ExtraTrees, Forest};
 use linfa::dataset::Dataset;
 use linfa::traits::Fit;
@@ -26,14 +26,14 @@ const FEWEST_ROWS: usize = 10;
 
 /// The correction of the curve for one architecture.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Residual {
-    Trees(Box<Trees>),
-    Offset(Offset),
+pub(super) enum ArchitectureResidual {
+    Trees(Box<ResidualTrees>),
+    Offset(ResidualOffset),
 }
 
 /// Two forests for one architecture with different errors: their mean is better than either.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Trees {
+pub(super) struct ResidualTrees {
     /// The logarithm of used memory, without the curve.
     whole: Forest,
     /// The logarithm of used memory relative to the curve.
@@ -42,31 +42,31 @@ pub(super) struct Trees {
     range: [f64; 2],
 }
 
-impl Residual {
+impl ArchitectureResidual {
     /// MiB used.
-    pub fn at(&self, query: &Query, curve: f64) -> f64 {
+    pub fn used_memory(&self, query: &MemoryQuery, curve: f64) -> f64 {
         match self {
-            Residual::Trees(trees) => trees.at(query, curve),
-            Residual::Offset(offset) => offset.at(query, curve),
+            ArchitectureResidual::Trees(trees) => trees.used_memory(query, curve),
+            ArchitectureResidual::Offset(offset) => offset.used_memory(query, curve),
         }
     }
 }
 
-impl Trees {
+impl ResidualTrees {
     /// MiB used. Beyond the profiled range it grows as the curve does.
-    fn at(&self, query: &Query, curve: f64) -> f64 {
+    fn used_memory(&self, query: &MemoryQuery, curve: f64) -> f64 {
         let curve = curve.ln();
         let [low, high] = self.range;
-        let whole = self.whole.predict_row(&query.whole()) + curve - curve.clamp(low, high);
-        let rest = self.rest.predict_row(&query.rest()) + curve;
+        let whole = self.whole.predict_row(&query.all_features()) + curve - curve.clamp(low, high);
+        let rest = self.rest.predict_row(&query.short_features()) + curve;
         (0.5 * (whole + rest)).exp()
     }
 
-    fn fit(rows: &[(Query, f64)], curve: &Curve, seed: u64) -> Result<Self> {
+    fn fit(rows: &[(MemoryQuery, f64)], curve: &UsageCurve, seed: u64) -> Result<Self> {
         let curve = || rows.iter().map(|(query, _)| query.curve(curve).ln());
-        let whole = rows.iter().map(|(query, used)| (query.whole(), used.ln()));
-        let rest = rows.iter().zip(curve()).map(|((query, used), curve)| (query.rest(), used.ln() - curve));
-        Ok(Trees {
+        let whole = rows.iter().map(|(query, used)| (query.all_features(), used.ln()));
+        let rest = rows.iter().zip(curve()).map(|((query, used), curve)| (query.short_features(), used.ln() - curve));
+        Ok(ResidualTrees {
             whole: forest(whole, seed)?,
             rest: forest(rest, seed)?,
             range: [curve().fold(f64::INFINITY, f64::min), curve().fold(f64::NEG_INFINITY, f64::max)],
@@ -82,29 +82,29 @@ fn forest(rows: impl Iterator<Item = (Vec<f64>, f64)>, seed: u64) -> Result<Fore
 }
 
 #[derive(Default)]
-struct Rows {
+struct ArchitectureRows {
     levels: BTreeSet<u8>,
-    rows: Vec<(Query, f64)>,
+    rows: Vec<(MemoryQuery, f64)>,
 }
 
-impl Rows {
+impl ArchitectureRows {
     /// A processor's allocator takes exactly the requested size, so only offsets can be learned.
-    fn residual(&self, curve: &Curve, allocator: Allocator, seed: u64) -> Result<Residual> {
+    fn residual(&self, curve: &UsageCurve, allocator: Allocator, seed: u64) -> Result<ArchitectureResidual> {
         let many = self.rows.len() >= FEWEST_ROWS && self.levels.len() >= FEWEST_LEVELS;
         match many && allocator != Allocator::Direct {
-            true => Ok(Residual::Trees(Box::new(Trees::fit(&self.rows, curve, seed)?))),
-            false => Ok(Residual::Offset(Offset::fit(&self.rows, curve))),
+            true => Ok(ArchitectureResidual::Trees(Box::new(ResidualTrees::fit(&self.rows, curve, seed)?))),
+            false => Ok(ArchitectureResidual::Offset(ResidualOffset::fit(&self.rows, curve))),
         }
     }
 }
 
 pub(super) fn residuals(
-    known: &[&Known],
-    curve: &Curve,
+    known: &[&ProfiledVariant],
+    curve: &UsageCurve,
     allocator: Allocator,
     seed: u64,
-) -> Result<BTreeMap<String, Residual>> {
-    let mut architectures: BTreeMap<&String, Rows> = BTreeMap::new();
+) -> Result<BTreeMap<String, ArchitectureResidual>> {
+    let mut architectures: BTreeMap<&String, ArchitectureRows> = BTreeMap::new();
     for part in known {
         let fitted = part.steps.iter().filter_map(|step| Some((part.query(step), step.used?)));
         let rows = architectures.entry(&part.architecture).or_default();
@@ -112,7 +112,8 @@ pub(super) fn residuals(
         rows.levels.insert(part.level);
     }
     let fitted = architectures.into_iter().filter(|(_, rows)| !rows.rows.is_empty());
-    let residual = |(name, rows): (&String, Rows)| Ok((name.clone(), rows.residual(curve, allocator, seed)?));
+    let residual =
+        |(name, rows): (&String, ArchitectureRows)| Ok((name.clone(), rows.residual(curve, allocator, seed)?));
     fitted.map(residual).collect()
 }
 
@@ -126,37 +127,37 @@ const RAGGED: f64 = 0.3;
 const CHANCE: f64 = 0.1;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Offset {
-    rows: Vec<Left>,
+pub(super) struct ResidualOffset {
+    rows: Vec<RowResidual>,
     /// Doublings of the least and the largest batch size among them.
     range: [f64; 2],
 }
 
 /// The MiB that one row used beyond the curve, with its coordinates.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Left {
+struct RowResidual {
     doublings: f64,
     ragged: f64,
     rest: f64,
 }
 
-impl Offset {
-    pub fn fit(rows: &[(Query, f64)], curve: &Curve) -> Self {
-        let left = |(query, used): &(Query, f64)| Left {
+impl ResidualOffset {
+    pub fn fit(rows: &[(MemoryQuery, f64)], curve: &UsageCurve) -> Self {
+        let left = |(query, used): &(MemoryQuery, f64)| RowResidual {
             doublings: doublings(query),
             ragged: query.kernels.ragged,
             rest: used - query.curve(curve),
         };
-        let rows: Vec<Left> = rows.iter().map(left).collect();
+        let rows: Vec<RowResidual> = rows.iter().map(left).collect();
         let each = || rows.iter().map(|row| row.doublings);
-        Offset { range: [each().fold(f64::INFINITY, f64::min), each().fold(f64::NEG_INFINITY, f64::max)], rows }
+        ResidualOffset { range: [each().fold(f64::INFINITY, f64::min), each().fold(f64::NEG_INFINITY, f64::max)], rows }
     }
 
     /// MiB used. Beyond the measured batch sizes the correction stays that of the last of them.
-    pub fn at(&self, query: &Query, curve: f64) -> f64 {
+    pub fn used_memory(&self, query: &MemoryQuery, curve: f64) -> f64 {
         let [low, high] = self.range;
         let asked = doublings(query).clamp(low, high);
-        let weight = |row: &Left| {
+        let weight = |row: &RowResidual| {
             let away = [(row.doublings - asked) / DOUBLINGS, (row.ragged - query.kernels.ragged) / RAGGED];
             (-0.5 * away.iter().map(|part| part * part).sum::<f64>()).exp()
         };
@@ -168,6 +169,6 @@ impl Offset {
     }
 }
 
-fn doublings(query: &Query) -> f64 {
+fn doublings(query: &MemoryQuery) -> f64 {
     (query.batch.max(1) as f64).log2()
 }

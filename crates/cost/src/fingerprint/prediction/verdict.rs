@@ -10,14 +10,14 @@ pub struct MemoryLimit {
     /// How much is allowed.
     pub bytes: Bytes,
     /// The memory of a step that counts against it.
-    pub counts: Counts,
+    pub counts: CountedMemory,
 }
 
 perf4sight_base::words! {
     /// The memory of a step that counts against a limit.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
-    pub enum Counts {
+    pub enum CountedMemory {
         /// All memory that it uses.
         All = "all",
         /// The memory that the allocator takes for its tensors.
@@ -27,16 +27,16 @@ perf4sight_base::words! {
 
 /// Whether a step fits into the available memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Verdict {
+pub struct FitVerdict {
     /// Probability from 0 to 1.
     pub fits: f64,
     /// What that probability is called.
-    pub call: Call,
+    pub call: FitDecision,
 }
 
 perf4sight_base::words! {
     /// Whether a step fits, as far as it is sure.
-    pub enum Call {
+    pub enum FitDecision {
         /// Fits with a probability of at least 90 %.
         Fits = "fits",
         /// Neither probability is at least 90 %.
@@ -49,15 +49,15 @@ perf4sight_base::words! {
 /// Minimum probability of a verdict that is not borderline.
 const SURE: f64 = 0.9;
 
-impl Verdict {
+impl FitVerdict {
     /// The verdict of a probability from 0 to 1 that the step fits.
     pub(in crate::fingerprint) fn new(fits: f64) -> Self {
         let call = match fits {
-            _ if fits >= SURE => Call::Fits,
-            _ if fits <= 1.0 - SURE => Call::DoesNotFit,
-            _ => Call::Borderline,
+            _ if fits >= SURE => FitDecision::Fits,
+            _ if fits <= 1.0 - SURE => FitDecision::DoesNotFit,
+            _ => FitDecision::Borderline,
         };
-        Verdict { fits, call }
+        FitVerdict { fits, call }
     }
 }
 

@@ -1,13 +1,13 @@
 //! Reads the files of a profile into the rows to fit or evaluate on, and reports the rows left out.
 
-use super::networks::Networks;
-use super::{Attempt, Levels, Observations, Row, Selection};
+use super::networks::NetworkFolder;
+use super::{FailedAttempt, LevelSelection, MeasuredRow, Observations, RowSelection};
 use crate::records::layers::{self, LayerRecord};
-use crate::records::{self, Record, Variant};
+use crate::records::{self, RowRecord, Variant};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::grouped;
+use perf4sight_base::units::grouped_digits;
 use perf4sight_network::Network;
-use perf4sight_network::zoo::{Images, calibration};
+use perf4sight_network::zoo::{ImageDataset, calibration};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Workload};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,18 +16,18 @@ use std::path::PathBuf;
 
 /// The rows of a selection, and a list of missing data.
 #[derive(Debug, Clone, Default)]
-pub struct Gathered {
+pub struct GatheredRows {
     /// Rows to fit or evaluate on, by network, level, repeat and then as in their files.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MeasuredRow>,
     /// Rows of calibration networks: of whole steps, whatever networks are selected. None for memory, which is
     /// simulated.
-    pub taught: Vec<Row>,
+    pub taught: Vec<MeasuredRow>,
     /// Rows of failed measurements: out of memory, skipped, crashed.
-    pub failed: Vec<Attempt>,
+    pub failed: Vec<FailedAttempt>,
     /// Variants without a file, as `network_level`, and folders that do not exist.
     pub missing_logs: Vec<String>,
     /// Rows whose network file is missing, by its stem.
-    pub missing_networks: BTreeMap<String, Vec<Record>>,
+    pub missing_networks: BTreeMap<String, Vec<RowRecord>>,
     /// Warnings of the readers: torn last lines, repeated rows.
     pub warnings: Vec<String>,
     /// The number of rows of other steps in the same files, by step.
@@ -38,16 +38,17 @@ pub struct Gathered {
 ///
 /// # Errors
 /// A file exists but cannot be parsed. Missing files are counted in the result.
-pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered> {
-    let mut gathered = Gathered::default();
-    let records = thinned(read_logs(selection, &mut gathered)?, &mut gathered.warnings);
+pub fn gather(selection: &RowSelection, networks: &mut NetworkFolder) -> Result<GatheredRows> {
+    let mut gathered = GatheredRows::default();
+    let records = thin_rows(read_logs(selection, &mut gathered)?, &mut gathered.warnings);
     let mut layers = read_layers(selection, &records, &mut gathered.warnings)?;
     gathered.warnings.extend(networks.fetch(records.iter().filter_map(stem))?);
     let mut others = BTreeSet::new();
     for record in records {
         let stem = stem(&record).unwrap_or_default().to_owned();
         let is_taught = calibration::is_reserved(&record.variant.network);
-        let network = networks.get(&stem).filter(|network| is_taught || reads(network, &record.dataset)).cloned();
+        let network =
+            networks.get(&stem).filter(|network| is_taught || reads_dataset(network, &record.dataset)).cloned();
         if network.is_none() && networks.get(&stem).is_some() {
             let folder = networks.folder().display();
             others.insert(format!(
@@ -61,11 +62,11 @@ pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered
                 let timed = layers.get_mut(&(record.variant.clone(), record.workload));
                 let layers = timed.and_then(VecDeque::pop_front).unwrap_or_default();
                 let rows = if is_taught { &mut gathered.taught } else { &mut gathered.rows };
-                rows.push(Row { record, measured, network, layers });
+                rows.push(MeasuredRow { record, measured, network, layers });
             }
             // A failed row of a calibration network has no use.
             (Some(_), None) if is_taught => {}
-            (Some(network), None) => gathered.failed.push(Attempt { record, network }),
+            (Some(network), None) => gathered.failed.push(FailedAttempt { record, network }),
         }
     }
     gathered.warnings.extend(others);
@@ -73,8 +74,8 @@ pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered
 }
 
 /// Whether a network reads the images of its rows' dataset, where the dataset gives their size.
-fn reads(network: &Network, dataset: &str) -> bool {
-    let images = Images::named(dataset).ok().filter(Images::is_sized);
+fn reads_dataset(network: &Network, dataset: &str) -> bool {
+    let images = ImageDataset::from_word(dataset).ok().filter(ImageDataset::is_sized);
     images.is_none_or(|images| images.input() == network.input_shape())
 }
 
@@ -84,7 +85,7 @@ pub const MOST_FITTED: usize = 4000;
 
 /// At most [`MOST_FITTED`] of some rows: equally many of every step, the first ones. If there are more steps than
 /// that, steps are spread evenly over variants and batch sizes.
-fn thinned(records: Vec<Record>, warnings: &mut Vec<String>) -> Vec<Record> {
+fn thin_rows(records: Vec<RowRecord>, warnings: &mut Vec<String>) -> Vec<RowRecord> {
     if records.len() <= MOST_FITTED {
         return records;
     }
@@ -99,31 +100,31 @@ fn thinned(records: Vec<Record>, warnings: &mut Vec<String>) -> Vec<Record> {
     // Before the warnings of the readers: only the first warning is shown outside the report.
     let thinned = format!(
         "{} rows are more than the {} taken at most: {} of them are, of {spread} up to {each}",
-        grouped(records.len() as u64),
-        grouped(MOST_FITTED as u64),
-        grouped(kept.len() as u64),
+        grouped_digits(records.len() as u64),
+        grouped_digits(MOST_FITTED as u64),
+        grouped_digits(kept.len() as u64),
     );
     warnings.insert(0, thinned);
     records.into_iter().enumerate().filter(|(index, _)| kept.contains(index)).map(|(_, record)| record).collect()
 }
 
 /// Rows have the path of a file on the device they were measured on; only its stem counts here.
-fn stem(record: &Record) -> Option<&str> {
+fn stem(record: &RowRecord) -> Option<&str> {
     record.file.file_stem()?.to_str()
 }
 
-fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Record>> {
+fn read_logs(selection: &RowSelection, gathered: &mut GatheredRows) -> Result<Vec<RowRecord>> {
     let files = find_logs(selection, gathered)?;
     let mut records = Vec::new();
     for file in files.into_values().flatten() {
         let log = records::read(&file, selection.quantity, selection.step.stage)?;
         gathered.warnings.extend(log.warnings());
-        let asked = |record: &Record| match calibration::is_reserved(&record.variant.network) {
-            true => selection.step.whole(),
+        let asked = |record: &RowRecord| match calibration::is_reserved(&record.variant.network) {
+            true => selection.step.of_whole_network(),
             false => selection.step,
         };
-        let (own, others): (Vec<Record>, Vec<Record>) =
-            log.settled().into_iter().partition(|record| record.workload.step == asked(record));
+        let (own, others): (Vec<RowRecord>, Vec<RowRecord>) =
+            log.settled_rows().into_iter().partition(|record| record.workload.step == asked(record));
         // Other steps of calibration networks are not counted: they are not the user's.
         for record in others.iter().filter(|record| !calibration::is_reserved(&record.variant.network)) {
             *gathered.of_other_steps.entry(record.workload.step.to_string()).or_default() += 1;
@@ -135,8 +136,8 @@ fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Recor
 
 /// The operation times in the folder `layers` next to that of the latency rows, for the steps that were timed
 /// operation by operation.
-fn read_layers(selection: &Selection, records: &[Record], warnings: &mut Vec<String>) -> Result<Layers> {
-    let mut steps = Layers::new();
+fn read_layers(selection: &RowSelection, records: &[RowRecord], warnings: &mut Vec<String>) -> Result<LayerRows> {
+    let mut steps = LayerRows::new();
     let variants: BTreeSet<&Variant> = records.iter().map(|record| &record.variant).collect();
     let folders = selection.folders.iter().filter(|_| selection.quantity == Quantity::Latency);
     for log_dir in folders.filter_map(|folder| folder.parent()) {
@@ -145,7 +146,7 @@ fn read_layers(selection: &Selection, records: &[Record], warnings: &mut Vec<Str
             let log = layers::read(&file)?;
             warnings.extend(log.warning(&file));
             // A step that was measured again was also timed again.
-            for step in log.records.chunk_by(|layer, _| layer.pass != layers::Pass::Step) {
+            for step in log.records.chunk_by(|layer, _| layer.pass != layers::StepPart::Step) {
                 if step.iter().all(|layer| layer.record.outcome.passed()) {
                     let of = &step[0].record;
                     steps.entry((of.variant.clone(), of.workload)).or_default().push_back(step.to_vec());
@@ -157,10 +158,10 @@ fn read_layers(selection: &Selection, records: &[Record], warnings: &mut Vec<Str
 }
 
 /// The operation times of every timing of a step, in the order of the rows.
-type Layers = BTreeMap<(Variant, Workload), VecDeque<Vec<LayerRecord>>>;
+type LayerRows = BTreeMap<(Variant, Workload), VecDeque<Vec<LayerRecord>>>;
 
 /// Files by variant, over all folders; records folders and variants that are missing.
-fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<Variant, Vec<PathBuf>>> {
+fn find_logs(selection: &RowSelection, gathered: &mut GatheredRows) -> Result<BTreeMap<Variant, Vec<PathBuf>>> {
     let mut files: BTreeMap<Variant, Vec<PathBuf>> = BTreeMap::new();
     let mut known: Vec<&str> = selection.networks.iter().map(String::as_str).collect();
     if selection.quantity == Quantity::Latency {
@@ -177,7 +178,7 @@ fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<
             }
         }
     }
-    if let Levels::Only(levels) = &selection.levels {
+    if let LevelSelection::Only(levels) = &selection.levels {
         let wanted = selection.networks.iter().flat_map(|name| levels.iter().map(move |&level| (name, level)));
         let found =
             |(name, level): &(&String, u8)| files.keys().any(|file| file.network == **name && file.level == *level);
@@ -187,7 +188,7 @@ fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<
     Ok(files)
 }
 
-impl Gathered {
+impl GatheredRows {
     /// These rows with the facts of their device.
     pub fn observations<'a>(&'a self, platform: &'a Platform) -> Observations<'a> {
         Observations { rows: &self.rows, taught: &self.taught, failed: &self.failed, platform }
@@ -202,7 +203,7 @@ impl Gathered {
     ///
     /// # Errors
     /// There are no rows; the message lists what was missing.
-    pub fn check_any(&self, selection: &Selection) -> Result<()> {
+    pub fn check_any(&self, selection: &RowSelection) -> Result<()> {
         if !self.rows.is_empty() {
             return Ok(());
         }
@@ -215,7 +216,7 @@ impl Gathered {
 }
 
 /// Lists the rows left out, as one sentence for users.
-impl fmt::Display for Gathered {
+impl fmt::Display for GatheredRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         let mut part = |count: usize, what: &str, names: Vec<&str>| {

@@ -3,7 +3,7 @@
 use perf4sight_base::error::Result;
 use perf4sight_network::Network;
 use perf4sight_onnx as onnx;
-use perf4sight_onnx::Loaded;
+use perf4sight_onnx::LoadedOnnx;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use std::sync::Arc;
 
 /// Networks of one folder by the stem of their file.
 #[derive(Debug)]
-pub struct Networks {
+pub struct NetworkFolder {
     folder: PathBuf,
     /// Networks fetched before; `None` where the file does not exist.
     read: BTreeMap<String, Option<Arc<Network>>>,
 }
 
-impl Networks {
+impl NetworkFolder {
     /// The networks of `folder`, none of them read yet.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Networks { folder: folder.into(), read: BTreeMap::new() }
+        NetworkFolder { folder: folder.into(), read: BTreeMap::new() }
     }
 
     /// Where the network files are.
@@ -28,7 +28,7 @@ impl Networks {
         &self.folder
     }
 
-    /// Reads the networks for [`Networks::get`], and returns the warnings of the reader; a missing file is no error.
+    /// Reads the networks for [`NetworkFolder::get`], and returns the warnings of the reader; a missing file is no error.
     ///
     /// # Errors
     /// A file exists but contains no network.
@@ -39,7 +39,7 @@ impl Networks {
         let loaded = files.map(|file| file.exists().then(|| onnx::read(&file)).transpose());
         let mut warnings = Vec::new();
         for (stem, loaded) in wanted.iter().zip(loaded.collect::<Result<Vec<_>>>()?) {
-            let network = loaded.map(|Loaded { network, warnings: found }| {
+            let network = loaded.map(|LoadedOnnx { network, warnings: found }| {
                 warnings.extend(found.iter().map(|warning| format!("{stem}.onnx: {warning}")));
                 Arc::new(network)
             });

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// A configuration that may be measured.
 #[derive(Debug, Clone)]
-pub struct Offer {
+pub struct OfferedConfiguration {
     /// What would be measured.
     pub configuration: Configuration,
     /// The network of that configuration, read once.
@@ -25,7 +25,7 @@ pub struct Offer {
 pub(super) const PLACES: usize = 4;
 
 #[derive(Debug, Clone)]
-pub(super) struct Candidate {
+pub(super) struct PlanCandidate {
     pub configuration: Configuration,
     pub graph: Arc<Network>,
     pub network: usize,
@@ -38,37 +38,38 @@ pub(super) struct Candidate {
     pub place: [f64; PLACES],
 }
 
-struct Demand {
+struct MemoryDemand {
     mib: f64,
     simulated: bool,
 }
 
-pub(super) fn candidates(offers: Vec<Offer>, platform: &Platform) -> Vec<Candidate> {
+pub(super) fn candidates(offers: Vec<OfferedConfiguration>, platform: &Platform) -> Vec<PlanCandidate> {
     let variants: BTreeSet<Variant> = offers.iter().map(|offer| offer.configuration.variant.clone()).collect();
     let networks: BTreeSet<String> = variants.iter().map(|variant| variant.network.clone()).collect();
     let variants: BTreeMap<Variant, usize> = variants.into_iter().zip(0..).collect();
     let networks: BTreeMap<String, usize> = networks.into_iter().zip(0..).collect();
     let demands = demands(&offers, platform);
-    let candidate = |(Offer { configuration, network }, demand): (Offer, Demand)| {
-        let sizes = [configuration.workload.batch, network.macs(), network.activations()];
-        let [batch, macs, activations] = sizes.map(|size| (size.max(1) as f64).ln());
-        Candidate {
-            network: networks[&configuration.variant.network],
-            variant: variants[&configuration.variant],
-            place: [batch, macs, activations, demand.mib.ln()],
-            configuration,
-            graph: network,
-            demand: demand.mib,
-            simulated: demand.simulated,
-        }
-    };
+    let candidate =
+        |(OfferedConfiguration { configuration, network }, demand): (OfferedConfiguration, MemoryDemand)| {
+            let sizes = [configuration.workload.batch, network.macs(), network.activations()];
+            let [batch, macs, activations] = sizes.map(|size| (size.max(1) as f64).ln());
+            PlanCandidate {
+                network: networks[&configuration.variant.network],
+                variant: variants[&configuration.variant],
+                place: [batch, macs, activations, demand.mib.ln()],
+                configuration,
+                graph: network,
+                demand: demand.mib,
+                simulated: demand.simulated,
+            }
+        };
     offers.into_iter().zip(demands).map(candidate).collect()
 }
 
 /// The memory of every offer; each variant is prepared for simulation once.
-fn demands(offers: &[Offer], platform: &Platform) -> Vec<Demand> {
+fn demands(offers: &[OfferedConfiguration], platform: &Platform) -> Vec<MemoryDemand> {
     let mut groups: BTreeMap<(&Variant, Step), Vec<usize>> = BTreeMap::new();
-    for (at, Offer { configuration, .. }) in offers.iter().enumerate() {
+    for (at, OfferedConfiguration { configuration, .. }) in offers.iter().enumerate() {
         groups.entry((&configuration.variant, configuration.workload.step)).or_default().push(at);
     }
     let groups: Vec<((&Variant, Step), Vec<usize>)> = groups.into_iter().collect();
@@ -82,11 +83,11 @@ fn demands(offers: &[Offer], platform: &Platform) -> Vec<Demand> {
                 .as_ref()
                 .map_or_else(|| activations(network, step, batch), |known| known.peak(batch).reserved);
             // The logarithm is taken of it, so it must not be too small.
-            (at, Demand { mib: bytes.mib().max(1.0), simulated })
+            (at, MemoryDemand { mib: bytes.mib().max(1.0), simulated })
         };
         group.into_iter().map(demand).collect::<Vec<_>>()
     });
-    let demands: BTreeMap<usize, Demand> = demands.collect::<Vec<_>>().into_iter().collect();
+    let demands: BTreeMap<usize, MemoryDemand> = demands.collect::<Vec<_>>().into_iter().collect();
     demands.into_values().collect()
 }
 

@@ -6,7 +6,7 @@
 //! most). The covariance of two rows falls with their distance in the quantities that cost depends on. It is smaller
 //! between different networks: half of the prior variance is specific to each network.
 
-use super::candidate::{Candidate, PLACES};
+use super::candidate::{PLACES, PlanCandidate};
 
 /// Length scales of the logarithms of batch size, multiply-accumulates, activations and memory: a factor of three in
 /// sizes, of fifteen in the batch size, in which cost is smooth. Half of these values costs a quarter of a point of
@@ -28,7 +28,7 @@ const REFERENCES: usize = 700;
 
 /// The current variances and covariances of all candidates.
 #[derive(Debug, Clone)]
-pub(super) struct Design {
+pub(super) struct PlanDesign {
     references: Vec<usize>,
     /// The covariance of every candidate with every reference, by candidate.
     covariances: Vec<f64>,
@@ -37,13 +37,13 @@ pub(super) struct Design {
     learned: Vec<Vec<f64>>,
 }
 
-impl Design {
+impl PlanDesign {
     /// The prior, before any row.
-    pub fn new(candidates: &[Candidate]) -> Self {
+    pub fn new(candidates: &[PlanCandidate]) -> Self {
         let stride = candidates.len().div_ceil(REFERENCES).max(1);
         let references: Vec<usize> = (0..candidates.len()).step_by(stride).collect();
         let pairs = candidates.iter().flat_map(|one| references.iter().map(|&other| alike(one, &candidates[other])));
-        Design {
+        PlanDesign {
             covariances: pairs.collect(),
             variances: candidates.iter().map(|one| alike(one, one)).collect(),
             references,
@@ -52,7 +52,7 @@ impl Design {
     }
 
     /// Adds a row of a candidate.
-    pub fn observe(&mut self, candidates: &[Candidate], at: usize) {
+    pub fn observe(&mut self, candidates: &[PlanCandidate], at: usize) {
         let mut column: Vec<f64> = candidates.iter().map(|other| alike(&candidates[at], other)).collect();
         for learned in &self.learned {
             let own = learned[at];
@@ -84,7 +84,7 @@ impl Design {
 }
 
 /// The covariance of two candidates before anything is measured.
-fn alike(one: &Candidate, other: &Candidate) -> f64 {
+fn alike(one: &PlanCandidate, other: &PlanCandidate) -> f64 {
     if one.configuration.workload.step != other.configuration.workload.step {
         return 0.0;
     }

@@ -7,27 +7,27 @@
 //! where it stopped.
 
 mod candidate;
+mod candidate_result;
 mod design;
 mod edge;
 mod progress;
-mod seen;
 mod share;
 
-pub use candidate::Offer;
-pub use share::Share;
+pub use candidate::OfferedConfiguration;
+pub use share::RowShare;
 
-use super::decision::{Decision, Ending, Plan};
-use super::ledger::{Ledger, Status};
+use super::decision::{Plan, PlanDecision, PlanEnding};
+use super::ledger::{ConfigurationStatus, MeasurementLedger};
 use super::sweep::Configuration;
-use crate::records::Learned;
-use candidate::{Candidate, candidates};
-use design::Design;
-use edge::{Chance, chances};
+use crate::records::ErrorEstimate;
+use candidate::{PlanCandidate, candidates};
+use candidate_result::{CandidateIndex, CandidateResult};
+use design::PlanDesign;
+use edge::{FitChance, chances};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
 use perf4sight_platform::Platform;
-use progress::{Estimates, estimates, is_due, is_flat};
-use seen::{Index, Seen};
+use progress::{FitErrors, estimates, is_due, is_flat};
 
 /// A step that fits with at least this probability is safe to run; one that does not fit with this probability is not
 /// worth trying.
@@ -43,7 +43,7 @@ const REPEATED: usize = 6;
 
 /// The inputs of a plan besides the rows.
 #[derive(Debug, Clone)]
-pub struct Means {
+pub struct PlanInputs {
     /// By whose rules memory is simulated.
     pub platform: Platform,
     /// The memory that it has for networks, if known.
@@ -56,26 +56,26 @@ pub struct Means {
 
 /// Measures what is most informative for a fit on all rows so far.
 #[derive(Debug, Clone)]
-pub struct Adaptive {
-    candidates: Vec<Candidate>,
-    index: Index,
-    share: Share,
-    means: Means,
-    design: Design,
+pub struct AdaptivePlan {
+    candidates: Vec<PlanCandidate>,
+    index: CandidateIndex,
+    share: RowShare,
+    means: PlanInputs,
+    design: PlanDesign,
     /// How often each candidate was added to the design.
     designed: Vec<u32>,
-    learned: Vec<Learned>,
+    learned: Vec<ErrorEstimate>,
 }
 
-impl Adaptive {
+impl AdaptivePlan {
     /// A plan that chooses from these offers.
-    pub fn new(offers: Vec<Offer>, means: Means) -> Self {
-        let share = Share::of(offers.iter().map(|offer| &offer.configuration));
+    pub fn new(offers: Vec<OfferedConfiguration>, means: PlanInputs) -> Self {
+        let share = RowShare::from_configurations(offers.iter().map(|offer| &offer.configuration));
         let candidates = candidates(offers, &means.platform);
-        Adaptive {
-            index: Index::new(&candidates),
+        AdaptivePlan {
+            index: CandidateIndex::new(&candidates),
             share,
-            design: Design::new(&candidates),
+            design: PlanDesign::new(&candidates),
             designed: vec![0; candidates.len()],
             learned: Vec::new(),
             candidates,
@@ -84,7 +84,7 @@ impl Adaptive {
     }
 
     /// Adds to the design all runs since the last decision.
-    fn learn(&mut self, seen: &[Seen]) {
+    fn learn(&mut self, seen: &[CandidateResult]) {
         for (at, seen) in seen.iter().enumerate().filter(|(_, seen)| !seen.ran_out) {
             while self.designed[at] < seen.times {
                 self.designed[at] += 1;
@@ -93,7 +93,7 @@ impl Adaptive {
         }
     }
 
-    fn ending(&mut self, ledger: &Ledger, measured: usize, seconds: f64) -> Result<Option<Ending>> {
+    fn ending(&mut self, ledger: &MeasurementLedger, measured: usize, seconds: f64) -> Result<Option<PlanEnding>> {
         // A failed configuration adds no row; then the plan is called again with the same number of rows.
         let known = self.learned.last().is_some_and(|last| last.measured == measured);
         if is_due(measured, self.share.least) && !known {
@@ -101,22 +101,27 @@ impl Adaptive {
             let estimates = estimates(&rows, &self.means.platform, self.means.seed)?;
             self.note(&estimates, measured, seconds);
             if is_flat(&estimates, &rows) {
-                return Ok(Some(Ending::Flat { measured }));
+                return Ok(Some(PlanEnding::Flat { measured }));
             }
         }
         let full = self.share.most.iter().any(|(quantity, most)| self.index.count(ledger, *quantity) >= *most);
-        Ok(full.then_some(Ending::Rows { measured, of: self.candidates.len() }))
+        Ok(full.then_some(PlanEnding::Rows { measured, of: self.candidates.len() }))
     }
 
-    fn note(&mut self, estimates: &Estimates, measured: usize, seconds: f64) {
+    fn note(&mut self, estimates: &FitErrors, measured: usize, seconds: f64) {
         let learned = estimates.iter().map(|(&(step, quantity), estimate)| {
             let error = estimate.error;
-            Learned { measured, seconds, stage: step.stage, quantity, error }
+            ErrorEstimate { measured, seconds, stage: step.stage, quantity, error }
         });
         self.learned.extend(learned);
     }
 
-    fn choose(&self, ledger: &Ledger, seen: &[Seen], measured: usize) -> Result<Option<Configuration>> {
+    fn choose(
+        &self,
+        ledger: &MeasurementLedger,
+        seen: &[CandidateResult],
+        measured: usize,
+    ) -> Result<Option<Configuration>> {
         let capacity = self.means.capacity.map(Bytes::mib);
         let chances = chances(&self.candidates, seen, capacity)?;
         let open: Vec<Option<Configuration>> =
@@ -124,7 +129,7 @@ impl Adaptive {
         let informative = || self.most_informative(&open, &chances).and_then(|at| open[at].clone());
         let bisecting = || self.most_uncertain(&open, &chances).and_then(|at| open[at].clone());
         let due = |every: usize| measured % every == every - 1;
-        let again = if due(REPEAT_EVERY) { self.again(ledger, seen) } else { None };
+        let again = if due(REPEAT_EVERY) { self.choose_repetition(ledger, seen) } else { None };
         Ok(again.or_else(|| match due(EDGE_EVERY) {
             true => bisecting().or_else(informative),
             false => informative().or_else(bisecting),
@@ -132,31 +137,31 @@ impl Adaptive {
     }
 
     /// The candidate that is safe to run and most reduces the variance of all candidates that may fit.
-    fn most_informative(&self, open: &[Option<Configuration>], chances: &[Chance]) -> Option<usize> {
+    fn most_informative(&self, open: &[Option<Configuration>], chances: &[FitChance]) -> Option<usize> {
         let weights: Vec<f64> = chances.iter().map(|chance| chance.fits).collect();
         let gain = |at: usize| match (&open[at], chances[at]) {
-            (Some(left), Chance { fits, may_fail: true }) if fits >= SURE => {
+            (Some(left), FitChance { fits, may_fail: true }) if fits >= SURE => {
                 left.variables.len() as f64 * self.design.gain(at, &weights)
             }
             _ => 0.0,
         };
-        best(self.candidates.len(), gain)
+        largest_positive(self.candidates.len(), gain)
     }
 
     /// The candidate with the largest product of the uncertainty of whether it fits and its variance.
-    fn most_uncertain(&self, open: &[Option<Configuration>], chances: &[Chance]) -> Option<usize> {
+    fn most_uncertain(&self, open: &[Option<Configuration>], chances: &[FitChance]) -> Option<usize> {
         let uncertainty = |at: usize| match chances[at] {
-            Chance { fits, may_fail: true } if open[at].is_some() && fits > 1.0 - SURE && fits < SURE => {
+            FitChance { fits, may_fail: true } if open[at].is_some() && fits > 1.0 - SURE && fits < SURE => {
                 fits * (1.0 - fits) * self.design.variance(at)
             }
             _ => 0.0,
         };
-        best(self.candidates.len(), uncertainty)
+        largest_positive(self.candidates.len(), uncertainty)
     }
 
     /// A configuration to repeat, until enough are repeated for the noise floor: of the network with the fewest
     /// repeats, the step of median size among those measured once.
-    fn again(&self, ledger: &Ledger, seen: &[Seen]) -> Option<Configuration> {
+    fn choose_repetition(&self, ledger: &MeasurementLedger, seen: &[CandidateResult]) -> Option<Configuration> {
         let repeated = |at: &usize| seen[*at].times > 1;
         let of = |network: usize| (0..seen.len()).filter(move |&at| self.candidates[at].network == network);
         let once: Vec<usize> = (0..seen.len()).filter(|&at| seen[at].times == 1 && !seen[at].ran_out).collect();
@@ -172,43 +177,43 @@ impl Adaptive {
     }
 }
 
-impl Plan for Adaptive {
-    fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Decision> {
-        let seen = self.index.seen(ledger);
+impl Plan for AdaptivePlan {
+    fn next(&mut self, ledger: &MeasurementLedger, seconds: f64) -> Result<PlanDecision> {
+        let seen = self.index.results(ledger);
         let measured = seen.iter().map(|seen| seen.times as usize).sum();
         if let Some(ending) = self.ending(ledger, measured, seconds)? {
-            return Ok(Decision::Stop(ending));
+            return Ok(PlanDecision::Stop(ending));
         }
         self.learn(&seen);
         let chosen = self.choose(ledger, &seen, measured)?;
-        Ok(match chosen.filter(|chosen| ledger.status(chosen) != Status::UnderWay) {
-            Some(chosen) => Decision::Measure(chosen),
-            None if ledger.is_under_way() => Decision::Wait,
-            None => Decision::Stop(Ending::Complete),
+        Ok(match chosen.filter(|chosen| ledger.status(chosen) != ConfigurationStatus::UnderWay) {
+            Some(chosen) => PlanDecision::Measure(chosen),
+            None if ledger.is_under_way() => PlanDecision::Wait,
+            None => PlanDecision::Stop(PlanEnding::Complete),
         })
     }
 
-    fn left(&self, ledger: &Ledger) -> usize {
+    fn remaining(&self, ledger: &MeasurementLedger) -> usize {
         let left =
             self.share.most.iter().map(|(quantity, most)| most.saturating_sub(self.index.count(ledger, *quantity)));
         left.min().unwrap_or_default()
     }
 
-    fn learned(&self) -> &[Learned] {
+    fn error_estimates(&self) -> &[ErrorEstimate] {
         &self.learned
     }
 }
 
 /// The variables of a configuration that still need a measurement, if any.
-fn missing(ledger: &Ledger, configuration: &Configuration) -> Option<Configuration> {
+fn missing(ledger: &MeasurementLedger, configuration: &Configuration) -> Option<Configuration> {
     match ledger.status(configuration) {
-        Status::Measure(variables) => Some(Configuration { variables, ..configuration.clone() }),
-        Status::Done | Status::UnderWay | Status::Skip { .. } => None,
+        ConfigurationStatus::Measure(variables) => Some(Configuration { variables, ..configuration.clone() }),
+        ConfigurationStatus::Done | ConfigurationStatus::UnderWay | ConfigurationStatus::Skip { .. } => None,
     }
 }
 
 /// The index of the largest value above zero; of equal ones the first.
-fn best(places: usize, value: impl Fn(usize) -> f64) -> Option<usize> {
+fn largest_positive(places: usize, value: impl Fn(usize) -> f64) -> Option<usize> {
     // Values that differ only by rounding count as equal, because rounding depends on the order in which rows were
     // read.
     const ROUNDING: f64 = 1e-9;

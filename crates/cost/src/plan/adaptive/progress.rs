@@ -3,8 +3,8 @@
 //! It compares fits on every second row with fits on all rows. Doubling the rows again will gain less than the last
 //! doubling did.
 
-use super::seen::Passed;
-use crate::fingerprint::{Observations, Row, left_out_error};
+use super::candidate_result::PassedRows;
+use crate::fingerprint::{MeasuredRow, Observations, left_out_error};
 use crate::records::Variant;
 use perf4sight_base::error::Result;
 use perf4sight_base::stats::mean;
@@ -24,7 +24,7 @@ const FOLDS: usize = 4;
 const FEWEST_NETWORKS: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Estimate {
+pub(super) struct FitError {
     /// Mean absolute percentage error for networks that were left out; with too few networks, for levels that were
     /// left out.
     pub error: f64,
@@ -32,7 +32,7 @@ pub(super) struct Estimate {
     gained: f64,
 }
 
-pub(super) type Estimates = BTreeMap<(Step, Quantity), Estimate>;
+pub(super) type FitErrors = BTreeMap<(Step, Quantity), FitError>;
 
 /// Whether an estimate is due after this many measurements: at the first count, then whenever the count has grown by a
 /// constant factor, so that all estimates together take little time. It depends only on the count, so an interrupted
@@ -43,52 +43,52 @@ pub(super) fn is_due(measured: usize, first: usize) -> bool {
 }
 
 /// Estimates from the rows so far; quantities with too few rows have none.
-pub(super) fn estimates(rows: &Passed, platform: &Platform, seed: u64) -> Result<Estimates> {
-    let mut estimates = Estimates::new();
+pub(super) fn estimates(rows: &PassedRows, platform: &Platform, seed: u64) -> Result<FitErrors> {
+    let mut estimates = FitErrors::new();
     for (&subject, rows) in rows {
         let groupings = [networks(rows), levels(rows)];
         let mut of_groupings = Vec::new();
         for groups in groupings.into_iter().flatten() {
-            let error = |rows: &[Row]| {
+            let error = |rows: &[MeasuredRow]| {
                 let observations = Observations { rows, taught: &[], failed: &[], platform };
                 left_out_error(subject, seed, &observations, |variant| groups[variant])
             };
-            let halves = [0, 1].map(|odd| rows.iter().skip(odd).step_by(2).cloned().collect::<Vec<Row>>());
+            let halves = [0, 1].map(|odd| rows.iter().skip(odd).step_by(2).cloned().collect::<Vec<MeasuredRow>>());
             let [even, odd] = halves.map(|half| error(&half));
             if let (Some(error), Some(even), Some(odd)) = (error(rows)?, even?, odd?) {
-                of_groupings.push(Estimate { error, gained: mean(&[even, odd]) - error });
+                of_groupings.push(FitError { error, gained: mean(&[even, odd]) - error });
             }
         }
         let gained = of_groupings.iter().map(|estimate| estimate.gained).reduce(f64::max);
         if let (Some(first), Some(gained)) = (of_groupings.first(), gained) {
-            estimates.insert(subject, Estimate { gained, ..*first });
+            estimates.insert(subject, FitError { gained, ..*first });
         }
     }
     Ok(estimates)
 }
 
 /// Whether no quantity needs more rows; a quantity with an unknown error does.
-pub(super) fn is_flat(estimates: &Estimates, rows: &Passed) -> bool {
-    let flat = |subject| estimates.get(subject).is_some_and(|estimate: &Estimate| estimate.gained < WORTH);
+pub(super) fn is_flat(estimates: &FitErrors, rows: &PassedRows) -> bool {
+    let flat = |subject| estimates.get(subject).is_some_and(|estimate: &FitError| estimate.gained < WORTH);
     !rows.is_empty() && rows.keys().all(flat)
 }
 
-type Groups<'a> = BTreeMap<&'a Variant, usize>;
+type RowsByVariant<'a> = BTreeMap<&'a Variant, usize>;
 
 /// Each network is its own fold; none if there are too few networks.
-fn networks(rows: &[Row]) -> Option<Groups<'_>> {
+fn networks(rows: &[MeasuredRow]) -> Option<RowsByVariant<'_>> {
     let names: BTreeSet<&str> = rows.iter().map(|row| row.record.variant.network.as_str()).collect();
     (names.len() >= FEWEST_NETWORKS).then(|| groups(rows, |variant| names.range(..variant.network.as_str()).count()))
 }
 
 /// Folds of levels, with neighbouring levels in different folds, over all networks together; none if there is only one
 /// level.
-fn levels(rows: &[Row]) -> Option<Groups<'_>> {
+fn levels(rows: &[MeasuredRow]) -> Option<RowsByVariant<'_>> {
     let levels: BTreeSet<u8> = rows.iter().map(|row| row.record.variant.level).collect();
     (levels.len() > 1).then(|| groups(rows, |variant| levels.range(..variant.level).count() % FOLDS))
 }
 
-fn groups(rows: &[Row], group: impl Fn(&Variant) -> usize) -> Groups<'_> {
+fn groups(rows: &[MeasuredRow], group: impl Fn(&Variant) -> usize) -> RowsByVariant<'_> {
     rows.iter().map(|row| (&row.record.variant, group(&row.record.variant))).collect()
 }
 

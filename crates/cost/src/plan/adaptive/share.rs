@@ -12,16 +12,16 @@ const ROWS_OF_NETWORK: usize = 12;
 
 /// The minimum number of rows before estimates, and the maximum number of each quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Share {
+pub struct RowShare {
     /// The number of rows before the first estimate.
     pub least: usize,
     /// The maximum number of rows of each quantity.
     pub most: BTreeMap<Quantity, usize>,
 }
 
-impl Share {
+impl RowShare {
     /// How much of these configurations is measured.
-    pub fn of<'a>(configurations: impl IntoIterator<Item = &'a Configuration>) -> Self {
+    pub fn from_configurations<'a>(configurations: impl IntoIterator<Item = &'a Configuration>) -> Self {
         let mut offered: BTreeMap<Quantity, usize> = BTreeMap::new();
         let mut networks: BTreeSet<(&str, Step)> = BTreeSet::new();
         for Configuration { variant, workload, variables, .. } in configurations {
@@ -31,7 +31,7 @@ impl Share {
         }
         let least = ROWS_OF_NETWORK * networks.len();
         let most = |rows: usize| ((SHARE * rows as f64) as usize).max(least.min(rows));
-        Share { least, most: offered.into_iter().map(|(quantity, rows)| (quantity, most(rows))).collect() }
+        RowShare { least, most: offered.into_iter().map(|(quantity, rows)| (quantity, most(rows))).collect() }
     }
 
     /// At most this many configurations are measured.
@@ -60,10 +60,12 @@ mod tests {
 
     #[test]
     fn a_share_of_many_rows_and_enough_of_few() {
-        let most = |networks, batches| Share::of(&configurations(networks, batches)).most[&Quantity::Latency];
+        let most = |networks, batches| {
+            RowShare::from_configurations(&configurations(networks, batches)).most[&Quantity::Latency]
+        };
         assert_eq!(most(2, 500), 150, "15 % of 1000");
         assert_eq!(most(2, 50), 24, "12 of each network");
         assert_eq!(most(2, 5), 10, "all there are");
-        assert_eq!(Share::of(&configurations(2, 50)).most.len(), 1, "layers come with latency");
+        assert_eq!(RowShare::from_configurations(&configurations(2, 50)).most.len(), 1, "layers come with latency");
     }
 }

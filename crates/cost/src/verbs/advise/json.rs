@@ -1,7 +1,7 @@
 //! The advice for programs.
 
 use super::Advice;
-use super::search::Candidate;
+use super::search::AdviceCandidate;
 use perf4sight_base::error::Error;
 use serde_json::{Value, json};
 
@@ -12,11 +12,11 @@ pub(super) const EMPTY: &str = r#"{"network": 0, "device": 0, "prior": 0, "bs": 
 impl Advice {
     pub(super) fn json(&self, warnings: &[String]) -> Value {
         let fitting = |same: bool| {
-            let rows: Vec<Candidate> =
+            let rows: Vec<AdviceCandidate> =
                 self.findings.fitting.iter().filter(|one| one.learns_the_same == same).cloned().collect();
             self.rows(&rows)
         };
-        let one = |candidate: Option<&Candidate>| candidate.map(|candidate| self.row(candidate));
+        let one = |candidate: Option<&AdviceCandidate>| candidate.map(|candidate| self.row(candidate));
         let withheld = |changes: &[(String, Error)]| -> Value {
             changes.iter().map(|(change, reason)| json!({ "change": change, "reason": reason.to_string() })).collect()
         };
@@ -27,7 +27,7 @@ impl Advice {
             "bs": self.asked.batch,
             "step": self.asked.step.cell(),
             "limit_bytes": self.limit.map(|limit| limit.bytes.0),
-            "answer": self.sentences(),
+            "answer": self.to_sentences(),
             "asked": self.row(&self.findings.asked),
             "fits": { "learns_the_same": fitting(true), "learns_otherwise": fitting(false) },
             "nearest": one(self.findings.nearest.as_ref()),
@@ -40,12 +40,12 @@ impl Advice {
         })
     }
 
-    fn rows(&self, rows: &[Candidate]) -> Value {
+    fn rows(&self, rows: &[AdviceCandidate]) -> Value {
         rows.iter().map(|one| self.row(one)).collect()
     }
 
     /// A row of the flat table, with its changes by key.
-    fn row(&self, one: &Candidate) -> Value {
+    fn row(&self, one: &AdviceCandidate) -> Value {
         let mut row = self.flat(std::slice::from_ref(one)).to_json()[0].take();
         row["changes"] = self.changes(one).into_iter().map(|(key, word)| (key.to_owned(), Value::from(word))).collect();
         row

@@ -1,12 +1,12 @@
 //! Predicts one workload of one network: its memory, whether it fits, its time.
 
-use crate::fingerprint::{About, Call, Predicted, Prediction, PreparedNetwork, Verdict};
+use crate::fingerprint::{FitDecision, FitVerdict, PredictedValue, Prediction, PreparedNetwork, PreparedStep};
 use perf4sight_base::cache::Cache;
 use perf4sight_base::error::Result;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Checkpoint, Step, Trainable, Workload};
 
-pub(super) struct Judge<'a> {
+pub(super) struct WorkloadJudge<'a> {
     pub network: &'a Network,
     pub memory: PreparedNetwork<'a>,
     pub latency: Option<PreparedNetwork<'a>>,
@@ -18,16 +18,16 @@ pub(super) struct Judge<'a> {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Need {
+pub(super) struct PredictedNeed {
     /// The total memory.
     pub all: Prediction,
     /// The memory that counts against the limit.
-    pub counted: Predicted,
+    pub counted: PredictedValue,
     /// None if no limit is known.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<FitVerdict>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> WorkloadJudge<'a> {
     /// Refuses steps that the network does not support, or whose memory cannot be predicted.
     ///
     /// # Errors
@@ -57,42 +57,43 @@ impl<'a> Judge<'a> {
 
     fn network_takes(&self, step: Step) -> bool {
         let parts = [Step { checkpoint: Checkpoint::None, ..step }, Step { trainable: Trainable::All, ..step }];
-        let takes =
-            |part: Step| *self.possible.of((part.trainable, part.checkpoint), || self.network.check_step(part).is_ok());
+        let takes = |part: Step| {
+            *self.possible.get_or_compute((part.trainable, part.checkpoint), || self.network.check_step(part).is_ok())
+        };
         parts.into_iter().all(takes)
     }
 
     /// The memory of such a step, for any batch size.
-    pub fn about_memory(&self, step: Step) -> Result<About<'a>> {
+    pub fn about_memory(&self, step: Step) -> Result<PreparedStep<'a>> {
         self.memory.about(step)
     }
 
-    pub fn need(&self, workload: Workload) -> Result<Need> {
-        Ok(Need::new(&self.about_memory(workload.step)?, workload.batch))
+    pub fn needed_memory(&self, workload: Workload) -> Result<PredictedNeed> {
+        Ok(PredictedNeed::new(&self.about_memory(workload.step)?, workload.batch))
     }
 
     /// A lower bound on the memory of a workload, and whether it fits if it needs no more; none if no bound is faster
     /// to compute than the memory itself.
     pub fn at_least(&self, workload: Workload) -> Result<Option<(f64, bool)>> {
         let least = self.about_memory(workload.step)?.at_least(workload.batch);
-        let fits = |verdict: Option<Verdict>| verdict.is_some_and(|verdict| verdict.call == Call::Fits);
+        let fits = |verdict: Option<FitVerdict>| verdict.is_some_and(|verdict| verdict.call == FitDecision::Fits);
         Ok(least.map(|(need, verdict)| (need.value(), fits(verdict))))
     }
 
     /// None without a fingerprint of latency that can predict such steps.
     pub fn time(&self, workload: Workload) -> Result<Option<Prediction>> {
         let latency = self.latency.as_ref().filter(|latency| latency.check_step(workload.step).is_ok());
-        latency.map(|latency| Ok(latency.about(workload.step)?.at(workload.batch))).transpose()
+        latency.map(|latency| Ok(latency.about(workload.step)?.predict(workload.batch))).transpose()
     }
 }
 
-impl Need {
-    pub fn new(about: &About, batch: u64) -> Self {
-        let all = about.at(batch);
-        Need { counted: about.need(batch).unwrap_or(all.value), verdict: about.verdict(batch), all }
+impl PredictedNeed {
+    pub fn new(about: &PreparedStep, batch: u64) -> Self {
+        let all = about.predict(batch);
+        PredictedNeed { counted: about.needed_memory(batch).unwrap_or(all.value), verdict: about.verdict(batch), all }
     }
 
     pub fn fits(&self) -> bool {
-        self.verdict.is_some_and(|verdict| verdict.call == Call::Fits)
+        self.verdict.is_some_and(|verdict| verdict.call == FitDecision::Fits)
     }
 }

@@ -11,24 +11,24 @@ mod tables;
 
 use super::NETWORKS;
 use super::asked;
-use super::named::Named;
-use super::source::Device;
-use super::wanted::Wanted;
+use super::named::NamedNetwork;
+use super::source::TargetDevice;
+use super::wanted_step::WantedStep;
 use crate::fingerprint::{MemoryLimit, Prediction, check_understood};
 use crate::verbs::assumed_threads::assumed_threads;
 use crate::verbs::shared_memory::shared_memory;
-use judge::Judge;
-use options::{StepOption, Withheld, normalises};
+use judge::WorkloadJudge;
+use options::{StepOption, WithheldChanges, normalises};
 use perf4sight_base::cache::Cache;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::Bytes;
-use perf4sight_memory::Timeline;
+use perf4sight_memory::MemoryTimeline;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Quantity, Workload};
 use perf4sight_verb::{Context, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use rayon::prelude::*;
-use search::{Findings, Search};
+use search::{AdviceFindings, AdviceSearch};
 
 /// The section `[advise]`.
 pub static SPEC: Spec =
@@ -42,7 +42,7 @@ pub static VERB: VerbSpec =
 struct Advise {
     network: String,
     batch: u64,
-    wanted: Wanted,
+    wanted: WantedStep,
 }
 
 struct Advice {
@@ -52,13 +52,13 @@ struct Advice {
     asked: Workload,
     asked_limit: Option<Bytes>,
     limit: Option<MemoryLimit>,
-    findings: Findings,
+    findings: AdviceFindings,
     /// Changes that were not tried, or not in combinations, with the reasons.
-    withheld: Withheld,
+    withheld: WithheldChanges,
     /// The basis of the intervals of memory and latency.
     basis: Vec<String>,
     normalises: bool,
-    timeline: Option<Timeline>,
+    timeline: Option<MemoryTimeline>,
 }
 
 impl Verb for Advise {
@@ -70,7 +70,8 @@ impl Verb for Advise {
         let device = self.wanted.devices(context)?.swap_remove(0);
         let fingerprints = &device.fingerprints;
         let network =
-            Named::asked(&self.network, &fingerprints.subject().dataset, &self.wanted.extents)?.report_remarks(context);
+            NamedNetwork::load_with_extents(&self.network, &fingerprints.subject().dataset, &self.wanted.extents)?
+                .report_remarks(context);
         check_understood(&network)?;
         let advice = self.advice(&device, &network)?;
         let files = self.wanted.write("advice", |ending| match ending {
@@ -78,7 +79,7 @@ impl Verb for Advise {
             _ => format!("{:#}\n", advice.json(context.warnings())),
         })?;
         Ok(Summary {
-            answer: advice.sentences().join("\n"),
+            answer: advice.to_sentences().join("\n"),
             headline: advice.remarks().join("\n"),
             tables: advice.tables(),
             files,
@@ -108,7 +109,7 @@ impl Advise {
         }
     }
 
-    fn advice(&self, Device { fingerprints, step, silent }: &Device, network: &Network) -> Result<Advice> {
+    fn advice(&self, TargetDevice { fingerprints, step, silent }: &TargetDevice, network: &Network) -> Result<Advice> {
         let asked = Workload { step: *step, batch: self.batch };
         let Some(memory) = &fingerprints.memory else {
             return Err(self
@@ -121,16 +122,16 @@ impl Advise {
             || fingerprints.latency.as_ref().or(silent.as_ref()).map(|latency| latency.prepare(network, None)),
         );
         let is_timed = fingerprints.latency.is_some();
-        let judge = Judge { network, memory, latency, is_timed, possible: Cache::default() };
+        let judge = WorkloadJudge { network, memory, latency, is_timed, possible: Cache::default() };
         judge.check(asked)?;
         let mut options = StepOption::all(asked, network);
         let withheld = options.par_iter_mut().map(|option| option.withhold(asked, &judge)).collect::<Vec<_>>();
-        let withheld = Withheld::join(withheld);
+        let withheld = WithheldChanges::join(withheld);
         let about = judge.about_memory(asked.step)?;
-        let findings = Search { judge: &judge, asked, options: &options }.run()?;
+        let findings = AdviceSearch { judge: &judge, asked, options: &options }.run()?;
         let timeline = self.wanted.has_page().then(|| about.timeline(asked.batch)).flatten();
         // The caches hold hundreds of steps by now, so freeing them takes a while.
-        let Judge { memory, latency, .. } = judge;
+        let WorkloadJudge { memory, latency, .. } = judge;
         rayon::join(|| drop(memory), || drop(latency));
         Ok(Advice {
             network: self.network.clone(),
@@ -170,8 +171,8 @@ impl Section for Advise {
 }
 
 /// The basis of the intervals of both quantities.
-fn basis(findings: &Findings) -> Vec<String> {
-    let Findings { asked, single, .. } = findings;
+fn basis(findings: &AdviceFindings) -> Vec<String> {
+    let AdviceFindings { asked, single, .. } = findings;
     let of = |(quantity, prediction): (Quantity, &Prediction)| {
         prediction.interval.map(|interval| format!("{quantity} intervals: {}", interval.basis))
     };

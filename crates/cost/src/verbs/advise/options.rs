@@ -1,7 +1,7 @@
 //! The options that may save memory, with their alternative values, and whether training gives the same result with
 //! them.
 
-use super::judge::Judge;
+use super::judge::WorkloadJudge;
 use perf4sight_base::error::Error;
 use perf4sight_network::{Network, Op};
 use perf4sight_step::workload::{
@@ -24,15 +24,15 @@ pub(super) struct StepOption {
 
 /// Changes that are not tried, or only one at a time, in words, with the reasons.
 #[derive(Debug, Default)]
-pub(super) struct Withheld {
+pub(super) struct WithheldChanges {
     pub refused: Vec<(String, Error)>,
     /// Tried one at a time: the time of steps with them is unknown.
     pub untimed: Vec<(String, Error)>,
 }
 
-impl Withheld {
-    pub fn join(parts: Vec<Withheld>) -> Self {
-        parts.into_iter().fold(Withheld::default(), |mut all, part| {
+impl WithheldChanges {
+    pub fn join(parts: Vec<WithheldChanges>) -> Self {
+        parts.into_iter().fold(WithheldChanges::default(), |mut all, part| {
             all.refused.extend(part.refused);
             all.untimed.extend(part.untimed);
             all
@@ -53,7 +53,7 @@ impl StepOption {
     pub fn all(asked: Workload, network: &Network) -> Vec<StepOption> {
         let mut options: Vec<StepOption> =
             Setting::ALL.into_iter().map(|setting| StepOption::for_setting(setting, asked, network)).collect();
-        let smaller = halves(asked.batch).filter(|batch| *batch >= asked.step.accumulate.passes());
+        let smaller = repeated_halves(asked.batch).filter(|batch| *batch >= asked.step.accumulate.passes());
         let values: Vec<Workload> = smaller.map(|batch| Workload { batch, ..asked }).collect();
         options.push(StepOption { setting: None, timed: values.len(), values, learns_the_same: false });
         options
@@ -75,7 +75,7 @@ impl StepOption {
     }
 
     /// The indices of values that are combined with other options.
-    pub fn combined(&self) -> Range<usize> {
+    pub fn combined_values(&self) -> Range<usize> {
         0..self.timed
     }
 
@@ -91,12 +91,12 @@ impl StepOption {
 
     /// Removes values that are refused, and moves values whose time is unknown to the end; returns both with the
     /// reasons.
-    pub fn withhold(&mut self, asked: Workload, judge: &Judge) -> Withheld {
+    pub fn withhold(&mut self, asked: Workload, judge: &WorkloadJudge) -> WithheldChanges {
         let words = |value: Workload| {
             let words = value.step.differences(asked.step).map(|(setting, word)| format!("{} = {word}", setting.key()));
             words.collect::<Vec<_>>().join(", ")
         };
-        let (mut withheld, mut timed, mut untimed) = (Withheld::default(), Vec::new(), Vec::new());
+        let (mut withheld, mut timed, mut untimed) = (WithheldChanges::default(), Vec::new(), Vec::new());
         for value in std::mem::take(&mut self.values) {
             match (judge.check(value), judge.check_time(value.step)) {
                 (Err(problem), _) => withheld.refused.push((words(value), problem)),
@@ -141,7 +141,7 @@ fn others(setting: Setting, Workload { step, batch }: Workload, network: &Networ
         Setting::FrozenNormalisation if step.trainable == Trainable::All || !normalises(network) => Vec::new(),
         Setting::FrozenNormalisation => vec![Step { frozen_normalisation: FrozenNormalisation::Eval, ..step }],
         Setting::Accumulate => {
-            let passes = halves(batch).filter_map(|samples| Accumulate::new(batch / samples));
+            let passes = repeated_halves(batch).filter_map(|samples| Accumulate::new(batch / samples));
             let more = passes.filter(|passes| passes.passes() > step.accumulate.passes());
             more.map(|accumulate| Step { accumulate, ..step }).collect()
         }
@@ -163,7 +163,7 @@ fn of_inference(setting: Setting, step: Step) -> Vec<Step> {
 }
 
 /// Half of a number, half of that, and so on, down to one.
-fn halves(number: u64) -> impl Iterator<Item = u64> {
+fn repeated_halves(number: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(number / 2), |half| Some(half / 2)).take_while(|half| *half > 0)
 }
 

@@ -1,9 +1,11 @@
 //! The advice as a page: a chart of time against memory, all results, and the memory timeline of the requested step.
 
 use super::Advice;
-use super::search::Candidate;
+use super::search::AdviceCandidate;
 use crate::verbs::timeline;
-use perf4sight_report::{Axis, Block, Chart, Colour, Page, Plot, Point, Reference, Series, Tone, Tradeoff, sentence};
+use perf4sight_report::{
+    AnswerTone, Axis, Block, Chart, Colour, Page, Plot, Reference, ScatterPoint, Series, Tradeoff, sentence,
+};
 
 impl Advice {
     pub(super) fn page(&self, warnings: &[String]) -> Page {
@@ -25,24 +27,24 @@ impl Advice {
         page
     }
 
-    fn tone_as_asked(&self) -> Tone {
+    fn tone_as_asked(&self) -> AnswerTone {
         match self.findings.asked.need.fits() && !self.is_prior {
-            true => Tone::Good,
-            false => Tone::Caution,
+            true => AnswerTone::Good,
+            false => AnswerTone::Caution,
         }
     }
 
     /// The tone, by the changes that make it fit: good if training gives the same result.
-    fn tone(&self) -> Tone {
+    fn tone(&self) -> AnswerTone {
         match self.findings.fitting.iter().any(|one| one.learns_the_same) && !self.is_prior {
-            true => Tone::Good,
-            false => Tone::Caution,
+            true => AnswerTone::Good,
+            false => AnswerTone::Caution,
         }
     }
 
     /// Every combination with a predicted time: further left is cheaper, further down needs less memory.
     fn chart(&self) -> Chart {
-        let points = |same: bool| -> Vec<Point> {
+        let points = |same: bool| -> Vec<ScatterPoint> {
             let all = self.findings.fitting.iter().chain(&self.findings.single).chain(&self.findings.nearest);
             all.filter(|one| one.learns_the_same == same).filter_map(|one| self.point(one)).collect()
         };
@@ -64,9 +66,9 @@ impl Advice {
         Chart::new("Time against memory", caption, Plot::Tradeoff(plot))
     }
 
-    fn point(&self, one: &Candidate) -> Option<Point> {
-        let label = format!("{}: {}, {}", self.words(one), one.need.counted, one.time.as_ref()?.value);
-        Some(Point { x: one.per_sample()?, y: gib(one.need.counted.value()), label })
+    fn point(&self, one: &AdviceCandidate) -> Option<ScatterPoint> {
+        let label = format!("{}: {}, {}", self.changes_text(one), one.need.counted, one.time.as_ref()?.value);
+        Some(ScatterPoint { x: one.per_sample()?, y: gib(one.need.counted.value()), label })
     }
 }
 

@@ -2,21 +2,21 @@
 //! saves the most, the changes that were left out.
 
 use super::Advice;
-use super::options::Withheld;
-use super::search::Candidate;
-use crate::fingerprint::Counts;
-use crate::verbs::verdict::{place, stated};
+use super::options::WithheldChanges;
+use super::search::AdviceCandidate;
+use crate::fingerprint::CountedMemory;
+use crate::verbs::verdict::{place, verdict_text};
 use perf4sight_base::error::Error;
-use perf4sight_base::units::{Bytes, grouped};
+use perf4sight_base::units::{Bytes, grouped_digits};
 use std::collections::BTreeMap;
 
 impl Advice {
     pub(super) fn asked_words(&self) -> String {
         let samples = if self.asked.batch == 1 { "sample" } else { "samples" };
-        format!("{} with {} {samples}", self.asked.step, grouped(self.asked.batch))
+        format!("{} with {} {samples}", self.asked.step, grouped_digits(self.asked.batch))
     }
 
-    pub(super) fn sentences(&self) -> Vec<String> {
+    pub(super) fn to_sentences(&self) -> Vec<String> {
         let mut sentences = vec![self.as_asked()];
         sentences.extend(self.fitting());
         sentences.extend(self.helps_most());
@@ -25,19 +25,21 @@ impl Advice {
 
     pub(super) fn as_asked(&self) -> String {
         let asked = &self.findings.asked;
-        let needs = format!("as asked, {}, it needs {}", self.asked_words(), self.counted(asked));
+        let needs = format!("as asked, {}, it needs {}", self.asked_words(), self.counted_memory(asked));
         match asked.need.verdict {
             None => format!("{needs}; its memory limit is unknown: give --mem-limit (mem_limit)"),
-            Some(verdict) => stated(&needs, &place(self.asked_limit, self.limit, &self.device, "tensors"), verdict),
+            Some(verdict) => {
+                verdict_text(&needs, &place(self.asked_limit, self.limit, &self.device, "tensors"), verdict)
+            }
         }
     }
 
     /// The memory that counts against the limit; the tables hold the total memory.
-    fn counted(&self, one: &Candidate) -> String {
+    fn counted_memory(&self, one: &AdviceCandidate) -> String {
         let need = one.need.counted;
         match self.limit.map(|limit| limit.counts) {
-            Some(Counts::Tensors) => format!("{need} for its tensors"),
-            Some(Counts::All) | None => need.to_string(),
+            Some(CountedMemory::Tensors) => format!("{need} for its tensors"),
+            Some(CountedMemory::All) | None => need.to_string(),
         }
     }
 
@@ -47,7 +49,9 @@ impl Advice {
             return Vec::new();
         }
         let first = |same: bool| self.findings.fitting.iter().find(|one| one.learns_the_same == same);
-        let described = |one: &Candidate| format!("{} ({}{})", self.words(one), self.counted(one), self.cost(one));
+        let described = |one: &AdviceCandidate| {
+            format!("{} ({}{})", self.changes_text(one), self.counted_memory(one), self.cost(one))
+        };
         match (first(true), first(false)) {
             (None, None) => vec![self.nothing_fits()],
             (same, other) => {
@@ -68,11 +72,11 @@ impl Advice {
             Some(limit) if need > limit => format!("{} too much", Bytes(need.0 - limit.0)),
             _ => "too near to the limit to be sure".to_owned(),
         };
-        format!("nothing that was tried fits; nearest comes {} with {need}, {missed}", self.words(nearest))
+        format!("nothing that was tried fits; nearest comes {} with {need}, {missed}", self.changes_text(nearest))
     }
 
     /// ", 12.3 % more time per sample", for example.
-    fn cost(&self, one: &Candidate) -> String {
+    fn cost(&self, one: &AdviceCandidate) -> String {
         match self.longer(one) {
             Some(longer) if longer >= 0.05 => format!(", {longer:.1} % more time per sample"),
             Some(longer) if longer <= -0.05 => format!(", {:.1} % less time per sample", -longer),
@@ -84,9 +88,9 @@ impl Advice {
 
     /// The single change that saves the most, and the one that saves the most and trains the same.
     pub(super) fn helps_most(&self) -> Vec<String> {
-        let saves = |one: &Candidate| {
+        let saves = |one: &AdviceCandidate| {
             let saved = Bytes::from_mib(self.findings.asked.need.counted.value() - one.need.counted.value());
-            format!("{} ({saved} less{})", self.words(one), self.cost(one))
+            format!("{} ({saved} less{})", self.changes_text(one), self.cost(one))
         };
         let same = self.most_saving(true);
         let same = same.map(|one| format!("saves most without changing what is learned: {}", saves(one)));
@@ -96,7 +100,7 @@ impl Advice {
     }
 
     /// The single change that saves the most, among those that train the same or among the others.
-    pub(super) fn most_saving(&self, same: bool) -> Option<&Candidate> {
+    pub(super) fn most_saving(&self, same: bool) -> Option<&AdviceCandidate> {
         let single = self.findings.single.iter().filter(|one| one.learns_the_same == same);
         let saving = single.filter(|one| one.by_need(&self.findings.asked).is_lt());
         saving.min_by(|one, other| one.by_need(other))
@@ -111,7 +115,7 @@ impl Advice {
                 "accumulate learns otherwise here: batch normalisation sees only the samples of one pass".to_owned(),
             );
         }
-        let Withheld { refused, untimed } = &self.withheld;
+        let WithheldChanges { refused, untimed } = &self.withheld;
         remarks.extend(refused.iter().map(|(change, reason)| format!("left out: {change}: {}", reason.problem())));
         remarks.extend(without_time(untimed));
         remarks.extend(self.basis.iter().cloned());

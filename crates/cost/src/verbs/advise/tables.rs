@@ -1,11 +1,11 @@
 //! The results as tables: the combinations that fit, and the effect of every single change.
 
 use super::Advice;
-use super::search::Candidate;
-use crate::fingerprint::{Call, Prediction};
-use crate::verbs::verdict::{called, ends};
+use super::search::AdviceCandidate;
+use crate::fingerprint::{FitDecision, Prediction};
+use crate::verbs::verdict::{decision_text, interval_cell};
 use perf4sight_base::units::Bytes;
-use perf4sight_report::{Cell, Column, Rows, Table};
+use perf4sight_report::{Cell, Table, TableBuilder, TableColumn};
 use perf4sight_step::workload::Workload;
 
 /// The maximum number of rows of each kind on the console; programs and pages get all of them.
@@ -36,36 +36,37 @@ impl Advice {
     fn nearest_title(&self) -> &'static str {
         let verdict = self.findings.nearest.as_ref().and_then(|nearest| nearest.need.verdict);
         match verdict.map(|verdict| verdict.call) {
-            Some(Call::Borderline) => "Not sure to fit, but needs the least",
-            Some(Call::Fits | Call::DoesNotFit) | None => "Does not fit, but needs the least",
+            Some(FitDecision::Borderline) => "Not sure to fit, but needs the least",
+            Some(FitDecision::Fits | FitDecision::DoesNotFit) | None => "Does not fit, but needs the least",
         }
     }
 
     /// The requested step, then every single change, the one that saves the most first.
-    fn single(&self) -> Vec<&Candidate> {
-        let mut single: Vec<&Candidate> = self.findings.single.iter().collect();
+    fn single(&self) -> Vec<&AdviceCandidate> {
+        let mut single: Vec<&AdviceCandidate> = self.findings.single.iter().collect();
         single.sort_by(|one, other| one.by_need(other));
         [&self.findings.asked].into_iter().chain(single).collect()
     }
 
-    pub(super) fn table(&self, title: String, rows: Vec<&Candidate>) -> Table {
+    pub(super) fn table(&self, title: String, rows: Vec<&AdviceCandidate>) -> Table {
         let timed = rows.iter().any(|one| one.time.is_some());
         let limited = self.findings.asked.need.verdict.is_some();
         let columns = [
-            Some(Column::text("change", "change")),
-            Some(Column::number("memory", "memory")),
-            Some(Column::number("memory_interval", "90 %")),
-            limited.then(|| Column::number("verdict", "verdict")),
-            timed.then(|| Column::number("latency", "a step")),
-            timed.then(|| Column::number("latency_interval", "90 %")),
-            timed.then(|| Column::number("per_sample", "a sample")),
+            Some(TableColumn::text("change", "change")),
+            Some(TableColumn::number("memory", "memory")),
+            Some(TableColumn::number("memory_interval", "90 %")),
+            limited.then(|| TableColumn::number("verdict", "verdict")),
+            timed.then(|| TableColumn::number("latency", "a step")),
+            timed.then(|| TableColumn::number("latency_interval", "90 %")),
+            timed.then(|| TableColumn::number("per_sample", "a sample")),
         ];
         let mut table = Table::new(title, columns.into_iter().flatten());
         for one in rows {
-            let memory = [self.words(one).into(), one.need.all.value.to_string().into(), ends(&one.need.all)];
-            let verdict = limited.then(|| one.need.verdict.map(called).into());
+            let memory =
+                [self.changes_text(one).into(), one.need.all.value.to_string().into(), interval_cell(&one.need.all)];
+            let verdict = limited.then(|| one.need.verdict.map(decision_text).into());
             let time = timed.then(|| match &one.time {
-                Some(time) => [time.value.to_string().into(), ends(time), self.slower(one)],
+                Some(time) => [time.value.to_string().into(), interval_cell(time), self.slower(one)],
                 None => ["not known".into(), Cell::Missing, Cell::Missing],
             });
             table.row(memory.into_iter().chain(verdict).chain(time.into_iter().flatten()));
@@ -74,12 +75,12 @@ impl Advice {
     }
 
     /// The changes: "accumulate = 4, batch = 8".
-    pub(super) fn words(&self, one: &Candidate) -> String {
+    pub(super) fn changes_text(&self, one: &AdviceCandidate) -> String {
         let changes: Vec<String> = self.changes(one).into_iter().map(|(key, word)| format!("{key} = {word}")).collect();
         if changes.is_empty() { "as asked".to_owned() } else { changes.join(", ") }
     }
 
-    pub(super) fn changes(&self, one: &Candidate) -> Vec<(&'static str, String)> {
+    pub(super) fn changes(&self, one: &AdviceCandidate) -> Vec<(&'static str, String)> {
         let Workload { step, batch } = self.asked;
         let of_step = one.workload.step.differences(step).map(|(setting, word)| (setting.key(), word));
         let samples = (one.workload.batch != batch).then(|| ("batch", one.workload.batch.to_string()));
@@ -87,18 +88,18 @@ impl Advice {
     }
 
     /// The additional time per sample, compared with the requested step: "+12.3 %".
-    fn slower(&self, one: &Candidate) -> Cell {
+    fn slower(&self, one: &AdviceCandidate) -> Cell {
         self.longer(one).map(|percent| format!("{percent:+.1} %")).into()
     }
 
-    pub(super) fn longer(&self, one: &Candidate) -> Option<f64> {
+    pub(super) fn longer(&self, one: &AdviceCandidate) -> Option<f64> {
         Some(100.0 * (one.per_sample()? / self.findings.asked.per_sample()? - 1.0))
     }
 
-    pub(super) fn flat(&self, rows: &[Candidate]) -> Table {
+    pub(super) fn flat(&self, rows: &[AdviceCandidate]) -> Table {
         let mib = |value: f64| Cell::from(Bytes::from_mib(value));
-        let rows = Rows::new("", rows)
-            .text("change", "", |one| self.words(one))
+        let rows = TableBuilder::new("", rows)
+            .text("change", "", |one| self.changes_text(one))
             .number("bs", "", |one| one.workload.batch)
             .text("step", "", |one| one.workload.step.cell());
         let rows = numbers(rows, ["memory", "bytes"], |one| Some(&one.need.all), mib)
@@ -114,11 +115,11 @@ impl Advice {
 
 /// Adds a prediction and the ends of its interval.
 fn numbers<'a>(
-    rows: Rows<&'a Candidate>,
+    rows: TableBuilder<&'a AdviceCandidate>,
     [quantity, unit]: [&str; 2],
-    of: fn(&'a Candidate) -> Option<&'a Prediction>,
+    of: fn(&'a AdviceCandidate) -> Option<&'a Prediction>,
     cell: impl Fn(f64) -> Cell,
-) -> Rows<&'a Candidate> {
+) -> TableBuilder<&'a AdviceCandidate> {
     let values: [fn(&Prediction) -> Option<f64>; 3] = [
         |prediction| Some(prediction.value.value()),
         |prediction| Some(prediction.interval?.low.value()),

@@ -1,13 +1,13 @@
 //! Measures rows of the network on this device.
 
-use super::Subject;
-use super::rows::Measured;
+use super::CalibratedNetwork;
+use super::rows::CalibrationRows;
 use crate::device::kind::DeviceKind;
-use crate::device::{self, Device, Job, Measurement};
-use crate::records::{Appender, Record, ensure_writable};
-use crate::verbs::temporary::Temporary;
+use crate::device::{self, Device, Measurement, MeasurementJob};
+use crate::records::{RowAppender, RowRecord, ensure_writable};
+use crate::verbs::temporary::TemporaryFile;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::{Setting, Watch};
+use perf4sight_machine::{MachineProperties, RunWatch};
 use perf4sight_step::workload::{Quantity, Workload};
 use perf4sight_verb::Context;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const SAME: [&str; 4] = ["device", "processor", "instruction_set", "libtorch"];
 
 /// The differences between this device and the fingerprint's, in words.
-fn others(profiled: &Setting, here: &Setting) -> Option<String> {
+fn others(profiled: &MachineProperties, here: &MachineProperties) -> Option<String> {
     if !SAME.iter().any(|name| profiled.contains_key(*name)) {
         return Some("the device of this fingerprint is not recorded".to_owned());
     }
@@ -28,22 +28,23 @@ fn others(profiled: &Setting, here: &Setting) -> Option<String> {
     (!differ.is_empty()).then(|| differ.join("; "))
 }
 
-impl Subject<'_> {
+impl CalibratedNetwork<'_> {
     /// Measures latency and memory at these batch sizes. Every row is saved to a file immediately, whether or not it
     /// is used.
-    pub(super) fn measure(&self, on: DeviceKind, batches: &[u64], context: &mut Context) -> Result<Measured> {
+    pub(super) fn measure(&self, on: DeviceKind, batches: &[u64], context: &mut Context) -> Result<CalibrationRows> {
         let device = self.open(on, context)?;
-        let written = Temporary::write(&self.network, &self.variant)?;
+        let written = TemporaryFile::write(&self.network, &self.variant)?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string().replace(':', "-");
         let folder = PathBuf::from("calibration").join(format!("{}-{date}", self.variant));
-        let mut measured = Measured::default();
-        let jobs: Vec<Job> = batches.iter().map(|&batch| self.job(written.file(), batch)).collect();
+        let mut measured = CalibrationRows::default();
+        let jobs: Vec<MeasurementJob> = batches.iter().map(|&batch| self.job(written.file(), batch)).collect();
         device::check_all(&*device, &jobs)?;
         for job in &jobs {
             let batch = job.workload.batch;
             let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
-            let measurement = device.measure(job, &Watch { waiting: &waiting, ..Watch::quiet(&context.cancel) })?;
-            if let Some((_, why)) = measurement.doubt() {
+            let measurement =
+                device.measure(job, &RunWatch { waiting: &waiting, ..RunWatch::quiet(&context.cancel) })?;
+            if let Some((_, why)) = measurement.reason_to_distrust() {
                 context.warn(format!("batch size {batch}: the time is doubtful: {why}"));
             }
             match &measurement {
@@ -65,9 +66,9 @@ impl Subject<'_> {
     }
 
     /// Appends a row to its file in a folder, and returns the path of the file.
-    fn keep(&self, record: &Record, folder: &Path) -> Result<PathBuf> {
+    fn keep(&self, record: &RowRecord, folder: &Path) -> Result<PathBuf> {
         ensure_writable(&folder.join(record.quantity().name()))?;
-        let (rows, _) = Appender::open(folder, &self.variant, record.quantity(), self.step.stage)?;
+        let (rows, _) = RowAppender::open(folder, &self.variant, record.quantity(), self.step.stage)?;
         rows.append(record)?;
         Ok(rows.path().to_owned())
     }
@@ -76,7 +77,7 @@ impl Subject<'_> {
     fn open(&self, kind: DeviceKind, context: &mut Context) -> Result<Box<dyn Device>> {
         let profiled = self.fingerprints.iter().find_map(|one| one.settings.first()).cloned().unwrap_or_default();
         let threads = profiled.get("threads").and_then(|threads| threads.parse().ok());
-        let options = device::Options { threads, ..device::Options::new(kind) };
+        let options = device::DeviceOptions { threads, ..device::DeviceOptions::new(kind) };
         let device = device::open(&options, &context.executable, &[])?;
         match others(&profiled, &device.setting()) {
             None => Ok(device),
@@ -92,12 +93,12 @@ impl Subject<'_> {
         }
     }
 
-    fn job(&self, file: &Path, batch: u64) -> Job {
-        let has = |quantity| self.taught().any(|one| one.subject().quantity == quantity);
-        Job {
+    fn job(&self, file: &Path, batch: u64) -> MeasurementJob {
+        let has = |quantity| self.refitted().any(|one| one.subject().quantity == quantity);
+        MeasurementJob {
             latency: has(Quantity::Latency),
             memory: has(Quantity::Memory),
-            ..Job::new(&self.variant, file, Workload { step: self.step, batch })
+            ..MeasurementJob::new(&self.variant, file, Workload { step: self.step, batch })
         }
     }
 }

@@ -5,9 +5,9 @@ mod rows;
 mod settings;
 mod tables;
 
-use super::named::Named;
+use super::named::NamedNetwork;
 use crate::device::kind::DeviceKind;
-use crate::fingerprint::{Fingerprint, Fingerprints, MOST_ROWS, Provenance, check_understood};
+use crate::fingerprint::{DeviceFingerprints, Fingerprint, FitProvenance, MOST_ROWS, check_understood};
 use crate::records::Variant;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Network;
@@ -28,7 +28,7 @@ struct Calibrate {
     fingerprints: PathBuf,
     stage: Stage,
     precision: Option<Precision>,
-    source: Source,
+    source: CalibrationSource,
     batches: Vec<u64>,
     force: bool,
     save: Option<PathBuf>,
@@ -36,7 +36,7 @@ struct Calibrate {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Source {
+enum CalibrationSource {
     /// There are none yet: suggest what to measure.
     Nowhere,
     Files(Vec<PathBuf>),
@@ -45,10 +45,10 @@ enum Source {
 }
 
 /// The network with the fingerprints to refit.
-struct Subject<'a> {
+struct CalibratedNetwork<'a> {
     variant: Variant,
     network: Arc<Network>,
-    fingerprints: &'a Fingerprints,
+    fingerprints: &'a DeviceFingerprints,
     step: Step,
     /// Whether rows are used despite objections.
     force: bool,
@@ -57,24 +57,26 @@ struct Subject<'a> {
 impl Verb for Calibrate {
     /// Refits and shows predictions before and after; without rows it suggests batch sizes to measure.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
+        let fingerprints = DeviceFingerprints::load(&self.fingerprints, self.stage)?;
         self.check_save(&fingerprints)?;
-        let named = Named::load(&self.network, &fingerprints.subject().dataset)?;
+        let named = NamedNetwork::load(&self.network, &fingerprints.subject().dataset)?;
         let network = Arc::new(named.report_remarks(context));
         check_understood(&network)?;
         let batches = match (self.batches.as_slice(), &self.source) {
-            ([], Source::Nowhere | Source::Device(_)) => fingerprints.worth_measuring(&network),
-            (asked, Source::Nowhere | Source::Files(_) | Source::Device(_)) => asked.to_vec(),
+            ([], CalibrationSource::Nowhere | CalibrationSource::Device(_)) => fingerprints.worth_measuring(&network),
+            (asked, CalibrationSource::Nowhere | CalibrationSource::Files(_) | CalibrationSource::Device(_)) => {
+                asked.to_vec()
+            }
         };
         let variant = rows::variant(&self.network);
         let own = fingerprints.subject().step;
         let step = Step { precision: self.precision.unwrap_or(own.precision), ..own };
         fingerprints.iter().try_for_each(|fingerprint| fingerprint.check_device(step.precision))?;
-        let subject = Subject { variant, network, fingerprints: &fingerprints, step, force: self.force };
+        let subject = CalibratedNetwork { variant, network, fingerprints: &fingerprints, step, force: self.force };
         let mut measured = match &self.source {
-            Source::Nowhere => return Ok(self.advice(&subject, &batches)),
-            Source::Files(files) => subject.read(files, context)?,
-            Source::Device(on) => {
+            CalibrationSource::Nowhere => return Ok(self.advice(&subject, &batches)),
+            CalibrationSource::Files(files) => subject.read(files, context)?,
+            CalibrationSource::Device(on) => {
                 check_count(&batches)?;
                 subject.measure(*on, &batches, context)?
             }
@@ -93,7 +95,7 @@ impl Verb for Calibrate {
 
 impl Calibrate {
     /// Refuses to replace fingerprints by accident, before anything is measured.
-    fn check_save(&self, fingerprints: &Fingerprints) -> Result<()> {
+    fn check_save(&self, fingerprints: &DeviceFingerprints) -> Result<()> {
         let Some(folder) = self.save.as_deref().filter(|_| !self.overwrite) else { return Ok(()) };
         let file = |one: &Fingerprint| one.file(folder);
         match fingerprints.iter().map(file).find(|file| file.exists()) {
@@ -105,12 +107,12 @@ impl Calibrate {
         }
     }
 
-    fn save(&self, refitted: &Fingerprints, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
+    fn save(&self, refitted: &DeviceFingerprints, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
         let Some(folder) = &self.save else { return Ok(Vec::new()) };
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();
         let stored = refitted.iter().map(|fingerprint| {
             let mut dated = fingerprint.clone();
-            dated.provenance = Provenance { date: date.clone(), seconds: 0.0 };
+            dated.provenance = FitProvenance { date: date.clone(), seconds: 0.0 };
             Ok(("fingerprint", dated.save(folder)?))
         });
         stored.collect()
@@ -137,7 +139,7 @@ impl Calibrate {
     }
 
     /// The batch sizes to measure, and the command to use the rows.
-    fn advice(&self, subject: &Subject, batches: &[u64]) -> Summary {
+    fn advice(&self, subject: &CalibratedNetwork, batches: &[u64]) -> Summary {
         let sizes = batches.iter().map(u64::to_string).collect::<Vec<_>>().join(" and ");
         let precision = match self.precision {
             Some(precision) => format!(" --precision {}", precision.name()),
@@ -181,10 +183,10 @@ fn check_count(batches: &[u64]) -> Result<()> {
     }
 }
 
-impl Subject<'_> {
+impl CalibratedNetwork<'_> {
     /// The fingerprints that are refitted with the measured steps. Memory at another precision than the profiled one
     /// is simulated, so it is not refitted.
-    fn taught(&self) -> impl Iterator<Item = &Fingerprint> {
+    fn refitted(&self) -> impl Iterator<Item = &Fingerprint> {
         let learns =
             |one: &&Fingerprint| one.subject().step == self.step || one.subject().quantity == Quantity::Latency;
         self.fingerprints.iter().filter(learns)

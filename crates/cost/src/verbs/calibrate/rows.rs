@@ -1,8 +1,8 @@
 //! Measured rows of the network, from files in the dialect of profiles.
 
-use super::Subject;
-use crate::fingerprint::{Attempt, Row};
-use crate::records::{self, Outcome, Record, Variant};
+use super::CalibratedNetwork;
+use crate::fingerprint::{FailedAttempt, MeasuredRow};
+use crate::records::{self, MeasurementOutcome, RowRecord, Variant};
 use crate::verbs::named::is_file;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
@@ -22,15 +22,15 @@ pub(super) fn variant(word: &str) -> Variant {
 }
 
 #[derive(Default)]
-pub(super) struct Measured {
-    pub rows: Vec<Row>,
+pub(super) struct CalibrationRows {
+    pub rows: Vec<MeasuredRow>,
     /// Steps that did not fit.
-    pub failed: Vec<Attempt>,
+    pub failed: Vec<FailedAttempt>,
     /// The files of rows that were measured now.
     pub files: Vec<PathBuf>,
 }
 
-impl Measured {
+impl CalibrationRows {
     pub fn quantities(&self) -> impl Iterator<Item = Quantity> {
         let rows = self.rows.iter().map(|row| row.record.quantity());
         rows.chain(self.failed.iter().map(|attempt| attempt.record.quantity()))
@@ -41,9 +41,9 @@ impl Measured {
     /// # Errors
     /// When no other times are left: a time that is several times too long would otherwise count as the network's.
     pub fn leave_out_doubtful(&mut self, context: &mut Context) -> Result<()> {
-        let times = |rows: &[Row]| rows.iter().filter(|row| row.record.quantity() == Quantity::Latency).count();
+        let times = |rows: &[MeasuredRow]| rows.iter().filter(|row| row.record.quantity() == Quantity::Latency).count();
         let all = times(&self.rows);
-        let (doubtful, rows): (Vec<Row>, Vec<Row>) =
+        let (doubtful, rows): (Vec<MeasuredRow>, Vec<MeasuredRow>) =
             std::mem::take(&mut self.rows).into_iter().partition(|row| row.record.outcome.doubtful());
         self.rows = rows;
         if all > 0 && times(&self.rows) == 0 {
@@ -51,7 +51,7 @@ impl Measured {
                 .expected("one that is not")
                 .help("measure again when nothing else runs, or add --force to use them all the same"));
         }
-        let named = |row: &Row| format!("{} is left out: {}", row.record.identity(), row.record.outcome);
+        let named = |row: &MeasuredRow| format!("{} is left out: {}", row.record.identity(), row.record.outcome);
         doubtful.iter().for_each(|row| context.warn(named(row)));
         Ok(())
     }
@@ -61,10 +61,10 @@ impl Measured {
     }
 }
 
-impl Subject<'_> {
+impl CalibratedNetwork<'_> {
     /// Reads the steps that passed, and those that did not fit, from these files.
-    pub(super) fn read(&self, files: &[PathBuf], context: &mut Context) -> Result<Measured> {
-        let mut measured = Measured::default();
+    pub(super) fn read(&self, files: &[PathBuf], context: &mut Context) -> Result<CalibrationRows> {
+        let mut measured = CalibrationRows::default();
         for file in files {
             let log = records::read(file, quantity(file)?, self.step.stage)?;
             log.warnings().iter().for_each(|warning| context.warn(warning));
@@ -82,19 +82,21 @@ impl Subject<'_> {
     }
 
     /// Sorts a row by its outcome, passed or out of memory; other outcomes are not used.
-    pub(super) fn sort(&self, record: Record, measured: &mut Measured, context: &mut Context) {
+    pub(super) fn sort(&self, record: RowRecord, measured: &mut CalibrationRows, context: &mut Context) {
         let network = self.network.clone();
         match (record.value(), record.outcome, record.quantity()) {
             (Some(value), ..) => {
-                measured.rows.push(Row { record, measured: value, network, layers: Vec::new() });
+                measured.rows.push(MeasuredRow { record, measured: value, network, layers: Vec::new() });
             }
-            (None, Outcome::OutOfMemory, Quantity::Memory) => measured.failed.push(Attempt { record, network }),
+            (None, MeasurementOutcome::OutOfMemory, Quantity::Memory) => {
+                measured.failed.push(FailedAttempt { record, network })
+            }
             (None, outcome, _) => context.warn(format!("{} is left out: {outcome}", record.identity())),
         }
     }
 
     /// Refuses rows of another network or dataset, and of a quantity without a fingerprint.
-    fn check(&self, record: &Record) -> Result<()> {
+    fn check(&self, record: &RowRecord) -> Result<()> {
         let (identity, dataset) = (record.identity(), &self.fingerprints.subject().dataset);
         if !self.is_of(&record.file) {
             return Err(Error::input(format!("{identity}: this row is of another network"))
@@ -105,7 +107,7 @@ impl Subject<'_> {
             return Err(Error::input(format!("{identity}: this row is of the dataset {}", record.dataset))
                 .expected(format!("rows of {dataset}, as the fingerprint is")));
         }
-        match self.taught().any(|one| one.subject().quantity == record.quantity()) {
+        match self.refitted().any(|one| one.subject().quantity == record.quantity()) {
             true => Ok(()),
             false => {
                 Err(Error::input(format!("{identity}: no fingerprint of {} learns from such rows", record.quantity()))

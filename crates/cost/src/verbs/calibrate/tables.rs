@@ -1,33 +1,33 @@
 //! Predictions before and after the refit, next to the measured values.
 
-use super::Subject;
-use super::rows::Measured;
-use crate::fingerprint::{About, Fingerprint, Fingerprints, Predicted, Row};
+use super::CalibratedNetwork;
+use super::rows::CalibrationRows;
+use crate::fingerprint::{DeviceFingerprints, Fingerprint, MeasuredRow, PredictedValue, PreparedStep};
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Table, TableColumn};
 use perf4sight_step::workload::Quantity;
 
-impl Subject<'_> {
+impl CalibratedNetwork<'_> {
     /// A table for each measured quantity, with the batch sizes measured and requested.
     pub(super) fn before_and_after(
         &self,
-        refitted: &Fingerprints,
-        measured: &Measured,
+        refitted: &DeviceFingerprints,
+        measured: &CalibrationRows,
         batches: &[u64],
     ) -> Vec<(Quantity, Table)> {
         let pairs = self.fingerprints.iter().zip(refitted.iter());
         let pairs = pairs.map(|(before, after)| (before.subject().quantity, [before, after]));
         let taught = pairs.filter(|(quantity, _)| measured.quantities().any(|one| one == *quantity));
-        taught.map(|(quantity, pair)| (quantity, self.compared(pair, measured, batches))).collect()
+        taught.map(|(quantity, pair)| (quantity, self.comparison_table(pair, measured, batches))).collect()
     }
 
-    pub(super) fn misses(&self, refitted: &Fingerprints, measured: &Measured) -> Vec<String> {
-        let miss = |row: &Row| {
+    pub(super) fn misses(&self, refitted: &DeviceFingerprints, measured: &CalibrationRows) -> Vec<String> {
+        let miss = |row: &MeasuredRow| {
             let after = refitted.iter().find(|one| one.subject().quantity == row.record.quantity())?;
             let batch = row.record.workload.batch;
-            let prediction = self.asked(after)?.at(batch);
+            let prediction = self.prepare_step(after)?.predict(batch);
             let interval = prediction.interval.filter(|interval| !interval.contains(row.measured))?;
-            let (measured, value) = (Predicted::new(after.subject().quantity, row.measured), prediction.value);
+            let (measured, value) = (PredictedValue::new(after.subject().quantity, row.measured), prediction.value);
             Some(format!(
                 "batch size {batch}: measured {measured}, and still predicted {value} ({} to {}): this network differs from the profiled ones in a way that so few rows do not show; profile it and fit again",
                 interval.low, interval.high
@@ -36,9 +36,14 @@ impl Subject<'_> {
         measured.rows.iter().filter_map(miss).collect()
     }
 
-    fn compared(&self, [before, after]: [&Fingerprint; 2], measured: &Measured, batches: &[u64]) -> Table {
+    fn comparison_table(
+        &self,
+        [before, after]: [&Fingerprint; 2],
+        measured: &CalibrationRows,
+        batches: &[u64],
+    ) -> Table {
         let quantity = before.subject().quantity;
-        let own: Vec<&Row> = measured.rows.iter().filter(|row| row.record.quantity() == quantity).collect();
+        let own: Vec<&MeasuredRow> = measured.rows.iter().filter(|row| row.record.quantity() == quantity).collect();
         let failed = measured.failed.iter().map(|attempt| &attempt.record).filter(|one| one.quantity() == quantity);
         let failed: Vec<u64> = failed.map(|record| record.workload.batch).collect();
         let passed = own.iter().map(|row| row.record.workload.batch);
@@ -48,17 +53,24 @@ impl Subject<'_> {
         let mut table = self.table(quantity, &["measured", "before", "after"]);
         let steady = quantity == Quantity::Latency && own.iter().any(|row| row.record.spread.is_some());
         if steady {
-            table.columns.extend([Column::number("spread_percent", "spread"), Column::text("outcome", "outcome")]);
+            table
+                .columns
+                .extend([TableColumn::number("spread_percent", "spread"), TableColumn::text("outcome", "outcome")]);
         }
-        let [before, after] = [before, after].map(|one| self.asked(one));
+        let [before, after] = [before, after].map(|one| self.prepare_step(one));
         for batch in sizes {
             let row = own.iter().find(|row| row.record.workload.batch == batch);
             let measured = match row {
-                Some(row) => Predicted::new(quantity, row.measured).into(),
+                Some(row) => PredictedValue::new(quantity, row.measured).into(),
                 None if failed.contains(&batch) => "did not fit".into(),
                 None => Cell::Missing,
             };
-            let values = [batch.into(), measured, said(before.as_ref(), batch), said(after.as_ref(), batch)];
+            let values = [
+                batch.into(),
+                measured,
+                prediction_cell(before.as_ref(), batch),
+                prediction_cell(after.as_ref(), batch),
+            ];
             let spread =
                 [row.and_then(|row| row.record.spread).map(|spread| Percent(100.0 * spread)).into(), outcome(row)];
             table.row(values.into_iter().chain(spread.into_iter().filter(|_| steady)));
@@ -70,15 +82,15 @@ impl Subject<'_> {
         let tables = self.fingerprints.iter().map(|fingerprint| {
             let quantity = fingerprint.subject().quantity;
             let mut table = self.table(quantity, &["predicted"]);
-            let about = self.asked(fingerprint);
-            batches.iter().for_each(|&batch| table.row([batch.into(), said(about.as_ref(), batch)]));
+            let about = self.prepare_step(fingerprint);
+            batches.iter().for_each(|&batch| table.row([batch.into(), prediction_cell(about.as_ref(), batch)]));
             (quantity, table)
         });
         tables.collect()
     }
 
     /// The fingerprint's predictions for the measured steps; none if it cannot predict them yet.
-    fn asked<'a>(&'a self, fingerprint: &'a Fingerprint) -> Option<About<'a>> {
+    fn prepare_step<'a>(&'a self, fingerprint: &'a Fingerprint) -> Option<PreparedStep<'a>> {
         fingerprint.about_step(&self.network, self.step, None).ok()
     }
 
@@ -88,17 +100,17 @@ impl Subject<'_> {
             Quantity::Memory => "bytes",
         };
         let title = format!("{} {quantity} of {} on {}", self.step, self.variant, self.fingerprints.subject().device);
-        let values = columns.iter().map(|column| Column::number(format!("{column}_{unit}"), *column));
-        Table::new(title, [Column::number("bs", "batch size")].into_iter().chain(values))
+        let values = columns.iter().map(|column| TableColumn::number(format!("{column}_{unit}"), *column));
+        Table::new(title, [TableColumn::number("bs", "batch size")].into_iter().chain(values))
     }
 }
 
 /// The outcome of a row, which shows whether its time can be trusted.
-fn outcome(row: Option<&&Row>) -> Cell {
+fn outcome(row: Option<&&MeasuredRow>) -> Cell {
     row.map(|row| row.record.outcome.to_string()).into()
 }
 
 /// Empty if the fingerprint cannot predict the step.
-fn said(about: Option<&About>, batch: u64) -> Cell {
-    about.map(|about| about.at(batch).value).into()
+fn prediction_cell(about: Option<&PreparedStep>, batch: u64) -> Cell {
+    about.map(|about| about.predict(batch).value).into()
 }

@@ -3,28 +3,28 @@
 mod source;
 mod tables;
 
-use super::extents::Extents;
+use super::extents::NetworkExtents;
 use super::{NETWORKS, images};
-use crate::pruning::{Goal, Mode, Pruned, Pruner, Ranking, generator};
+use crate::pruning::{FilterRanking, PrunedNetwork, Pruner, PruningGoal, RankingMode, generator};
 use crate::records::Variant;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::Percent;
-use perf4sight_network::zoo::Images;
+use perf4sight_network::zoo::ImageDataset;
 use perf4sight_onnx as onnx;
 use perf4sight_report::{Progress, Table};
-use perf4sight_verb::config::{self, Setting, Values, flag, integer, path, text, word};
+use perf4sight_verb::config::{self, Setting, SettingValues, flag, integer, path, text, word};
 use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, Verb};
 use rayon::prelude::*;
 use serde_json::json;
-use source::{Loaded, Source};
+use source::{LoadedNetwork, NetworkSource};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
 /// The section.
 pub static SPEC: Spec = Spec {
-    table: config::Table {
+    table: config::SettingTable {
         section: "create_network_dataset",
         about: "prunes networks to many levels and writes each variant as a network file",
         groups: &[SETTINGS],
@@ -34,23 +34,23 @@ pub static SPEC: Spec = Spec {
 };
 
 const SETTINGS: &[Setting] = &[
-    text("networks").many().required()
+    text("networks").many_values().required()
         .help("Networks to prune: ONNX files in `model_desc_dir`, named without their ending, or names that `perf4sight networks` lists. A file takes precedence over a listed network of the same name."),
-    text("dims").many().or("[]")
+    text("dims").many_values().or_default("[]")
         .help("Sizes of dimensions that files leave open, by their names, such as 'tokens=197'. Each file uses those that it has."),
-    integer("pruning_perc", 0, 99).many().or("[0,5,10,15,20,25,30,35,40,45,50,55,60,65,70,75,80,85,90]")
+    integer("pruning_perc", 0, 99).many_values().or_default("[0,5,10,15,20,25,30,35,40,45,50,55,60,65,70,75,80,85,90]")
         .help("Levels: percentages of all parameters to remove."),
-    word("mode", || Mode::ALL.map(Mode::name).to_vec()).or("random")
+    word("mode", || RankingMode::ALL.map(RankingMode::name).to_vec()).or_default("random")
         .help("Which filters are removed first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude (needs files with weights)."),
-    integer("repeats", 1, 9999).or("1").help("Variants per level, only in mode random_weighted."),
+    integer("repeats", 1, 9999).or_default("1").help("Variants per level, only in mode random_weighted."),
     flag("write_unreached")
         .help("Also write networks that miss their level by more than two percentage points, under the name of that level, as the program of the perf4sight paper does. By default the run names them and ends with exit code 4."),
-    path("model_desc_dir").or("models/{dataset}").help("Folder of the networks to prune."),
-    path("model_path").or("models/pruned/{mode}_pruning")
+    path("model_desc_dir").or_default("models/{dataset}").help("Folder of the networks to prune."),
+    path("model_path").or_default("models/pruned/{mode}_pruning")
         .help("Folder to write to; variants go to `{model_path}/{dataset}/{network}_{level}.onnx`."),
-    integer("seed", 0, i64::MAX).or("0")
+    integer("seed", 0, i64::MAX).or_default("0")
         .help("Seed: the same seed gives the same files. Every variant is drawn independently, so the channels removed at one level are not all removed at the next."),
-    text("dataset").or("imagenet")
+    text("dataset").or_default("imagenet")
         .help("Dataset whose images and classes the listed networks have: imagenet, cifar10 or cifar100. It names a folder, and may be any name if input and classes are set. Files have images and classes of their own."),
     text("input")
         .help("Shape of one image, such as 3x320x320, if it differs from the dataset's. Files are read for that size if their graphs allow it. The folder is then called {dataset}-3x320x320, so that networks, rows and fingerprints of different sizes stay apart."),
@@ -66,42 +66,45 @@ const VARIANTS: &str = "variants.csv";
 const UNPRUNABLE: &str = "unprunable.csv";
 
 struct CreateNetworkDataset {
-    sources: Vec<Source>,
-    files: Extents,
+    sources: Vec<NetworkSource>,
+    files: NetworkExtents,
     levels: Vec<u8>,
-    mode: Mode,
+    mode: RankingMode,
     repeats: u32,
     write_unreached: bool,
     seed: u64,
     model_path: PathBuf,
-    images: Images,
+    images: ImageDataset,
     overwrite: bool,
 }
 
-struct Made {
+struct PrunedVariant {
     variant: Variant,
-    pruned: Pruned,
+    pruned: PrunedNetwork,
 }
 
-impl Made {
+impl PrunedVariant {
     /// Whether the network got as small as its level requires. A network further off, in either direction, is not of
     /// that level: its file would be mistaken for another network.
-    fn reached(&self) -> bool {
-        self.pruned.limit.is_none() || (f64::from(self.variant.level) - self.pruned.percent).abs() <= Goal::TOLERANCE
+    fn is_small_enough(&self) -> bool {
+        self.pruned.limit.is_none()
+            || (f64::from(self.variant.level) - self.pruned.percent).abs() <= PruningGoal::TOLERANCE
     }
 }
 
-fn parse(values: &Values) -> Result<Box<dyn Section>> {
-    let (input, images) = (images::input(values)?, images::of(values)?);
+fn parse(values: &SettingValues) -> Result<Box<dyn Section>> {
+    let (input, images) = (images::input(values)?, images::images_from_values(values)?);
     let folder: PathBuf = values.get("model_desc_dir")?;
-    let mode = values.named("mode", Mode::parse)?;
+    let mode = values.parse_word("mode", RankingMode::parse)?;
     let levels: BTreeSet<u8> = values.get::<Vec<u8>>("pruning_perc")?.into_iter().collect();
-    let sources = values.each("networks", |name| Source::find(name, &folder, &images, mode == Mode::L1))?;
-    let dims = onnx::dims(values.each("dims", onnx::parse_dim)?).map_err(|error| values.placed("dims", error))?;
-    source::check_dims(&sources, &dims).map_err(|error| values.placed("dims", error))?;
-    let files = Extents { dims, input, classes: images::classes(values)? };
-    source::check_input(&sources, &files).map_err(|error| values.placed("input", error))?;
-    source::check_classes(&sources, &files).map_err(|error| values.placed("classes", error))?;
+    let sources =
+        values.parse_words("networks", |name| NetworkSource::find(name, &folder, &images, mode == RankingMode::L1))?;
+    let dims =
+        onnx::dims(values.parse_words("dims", onnx::parse_dim)?).map_err(|error| values.with_place("dims", error))?;
+    source::check_dims(&sources, &dims).map_err(|error| values.with_place("dims", error))?;
+    let files = NetworkExtents { dims, input, classes: images::classes(values)? };
+    source::check_input(&sources, &files).map_err(|error| values.with_place("input", error))?;
+    source::check_classes(&sources, &files).map_err(|error| values.with_place("classes", error))?;
     Ok(Box::new(CreateNetworkDataset {
         sources,
         files,
@@ -122,10 +125,11 @@ impl Section for CreateNetworkDataset {
         let tables = [VARIANTS, UNPRUNABLE].map(|name| self.folder().join(name));
         let writes = variants.map(|variant| self.file(&variant)).chain(tables);
         let writes = writes.map(|path| KeyedPath::new("model_path", path)).collect();
-        let files = || self.sources.iter().filter_map(Source::file);
+        let files = || self.sources.iter().filter_map(NetworkSource::file);
         let reads = files().map(|file| KeyedPath::new("networks", file)).collect();
         let levels = self.levels.len();
-        let step = |source: &Source| format!("prune {} to {levels} levels into {}", source, self.folder().display());
+        let step =
+            |source: &NetworkSource| format!("prune {} to {levels} levels into {}", source, self.folder().display());
         let steps = self.sources.iter().map(step).collect();
         let outline = Outline { steps, reads, writes, ..Outline::default() };
         Ok(outline
@@ -136,7 +140,7 @@ impl Section for CreateNetworkDataset {
 
 impl Verb for CreateNetworkDataset {
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        if self.repeats > 1 && self.mode != Mode::RandomWeighted {
+        if self.repeats > 1 && self.mode != RankingMode::RandomWeighted {
             context.warn("repeats counts only in mode random_weighted: one variant per level is written");
         }
         self.check_replaced()?;
@@ -174,8 +178,8 @@ impl CreateNetworkDataset {
 
     fn variants(&self, network: &str) -> Vec<Variant> {
         let repeats = match self.mode {
-            Mode::RandomWeighted => (0..self.repeats).map(Some).collect(),
-            Mode::Random | Mode::L1 => vec![None],
+            RankingMode::RandomWeighted => (0..self.repeats).map(Some).collect(),
+            RankingMode::Random | RankingMode::L1 => vec![None],
         };
         let at = |level: u8| repeats.iter().map(move |&repeat| Variant { repeat, ..Variant::new(network, level) });
         self.levels.iter().flat_map(|&level| at(level)).collect()
@@ -183,7 +187,7 @@ impl CreateNetworkDataset {
 
     /// The networks, and the names of those that could not be read, with a warning each. An error if none could be
     /// read.
-    fn load(&self, context: &mut Context) -> Result<(Vec<Loaded>, Vec<&str>)> {
+    fn load(&self, context: &mut Context) -> Result<(Vec<LoadedNetwork>, Vec<&str>)> {
         let (mut networks, mut unread) = (Vec::new(), Vec::new());
         for source in &self.sources {
             match source.load(&self.files) {
@@ -208,10 +212,10 @@ impl CreateNetworkDataset {
     }
 
     /// All variants, computed in parallel, in the order of the configuration.
-    fn make_all(&self, networks: &[Loaded], context: &Context) -> Result<Vec<Made>> {
-        let pruners: Vec<(Pruner, &Loaded)> =
+    fn make_all(&self, networks: &[LoadedNetwork], context: &Context) -> Result<Vec<PrunedVariant>> {
+        let pruners: Vec<(Pruner, &LoadedNetwork)> =
             networks.par_iter().map(|loaded| (Pruner::new(&loaded.network), loaded)).collect();
-        let work: Vec<(&(Pruner, &Loaded), Variant)> = pruners
+        let work: Vec<(&(Pruner, &LoadedNetwork), Variant)> = pruners
             .iter()
             .flat_map(|pruner| self.variants(pruner.1.network.name()).into_iter().map(move |variant| (pruner, variant)))
             .collect();
@@ -220,15 +224,21 @@ impl CreateNetworkDataset {
         made.map(|((pruner, loaded), variant)| self.make(pruner, loaded, variant, &progress)).collect()
     }
 
-    fn make(&self, pruner: &Pruner, loaded: &Loaded, variant: Variant, progress: &Progress) -> Result<Made> {
+    fn make(
+        &self,
+        pruner: &Pruner,
+        loaded: &LoadedNetwork,
+        variant: Variant,
+        progress: &Progress,
+    ) -> Result<PrunedVariant> {
         let draws = &mut generator(self.seed, &variant.network, variant.level, variant.repeat.unwrap_or(0));
-        let ranking = Ranking::by(self.mode, pruner, draws, &loaded.magnitudes)?;
-        let goal = Goal::percent(&loaded.network, f64::from(variant.level));
+        let ranking = FilterRanking::by(self.mode, pruner, draws, &loaded.magnitudes)?;
+        let goal = PruningGoal::percent(&loaded.network, f64::from(variant.level));
         let pruned = pruner.prune(&ranking, goal)?;
         let network = pruned.network.renamed(variant.to_string());
-        let made = Made { variant, pruned: Pruned { network, ..pruned } };
+        let made = PrunedVariant { variant, pruned: PrunedNetwork { network, ..pruned } };
         let file = self.file(&made.variant);
-        match self.keeps(&made) {
+        match self.is_written(&made) {
             true => onnx::write_over(&made.pruned.network, file, self.overwrite)?,
             // A file of an earlier run is not a network of that level either.
             false if file.is_file() => {
@@ -241,8 +251,9 @@ impl CreateNetworkDataset {
         Ok(made)
     }
 
-    fn summarise(&self, networks: &[Loaded], made: &[Made]) -> Result<Summary> {
-        let (written, missed): (Vec<&Made>, Vec<&Made>) = made.iter().partition(|made| self.keeps(made));
+    fn summarise(&self, networks: &[LoadedNetwork], made: &[PrunedVariant]) -> Result<Summary> {
+        let (written, missed): (Vec<&PrunedVariant>, Vec<&PrunedVariant>) =
+            made.iter().partition(|made| self.is_written(made));
         let (variants, unprunable) = (tables::variants(&written), tables::unprunable(networks));
         let csv = self.folder().join(VARIANTS);
         overwrite::save(&csv, variants.to_csv(), self.overwrite)?;
@@ -257,12 +268,12 @@ impl CreateNetworkDataset {
         })
     }
 
-    fn keeps(&self, made: &Made) -> bool {
-        self.write_unreached || made.reached()
+    fn is_written(&self, made: &PrunedVariant) -> bool {
+        self.write_unreached || made.is_small_enough()
     }
 
-    fn not_reached(&self, first: &Made, more: usize) -> Error {
-        let Made { variant, pruned } = first;
+    fn not_reached(&self, first: &PrunedVariant, more: usize) -> Error {
+        let PrunedVariant { variant, pruned } = first;
         let others = match more {
             0 => String::new(),
             more => format!(", nor {more} more of other levels or networks"),
@@ -274,7 +285,7 @@ impl CreateNetworkDataset {
             false => format!("{percent} of its parameters would go"),
         };
         Error::input(format!("{variant} was not written{others}: {gone}{why}"))
-            .expected(format!("networks that come within {} percentage points of their level", Goal::TOLERANCE))
+            .expected(format!("networks that come within {} percentage points of their level", PruningGoal::TOLERANCE))
             .help(format!("leave that level out of pruning_perc; {UNPRUNABLE} names the channels that stay, and why"))
     }
 }

@@ -1,19 +1,19 @@
 //! Finds a network to prune: a file of its name, or else a network of the zoo.
 
-use crate::verbs::extents::Extents;
+use crate::verbs::extents::NetworkExtents;
 use crate::verbs::named::check_own_name;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
-use perf4sight_network::zoo::Images;
+use perf4sight_network::zoo::ImageDataset;
 use perf4sight_onnx as onnx;
-use perf4sight_onnx::{Dims, Magnitudes};
+use perf4sight_onnx::{Magnitudes, NamedDims};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// A network that was found, but not read yet.
-pub(super) enum Source {
+pub(super) enum NetworkSource {
     /// In a file; with the magnitudes of its filters if requested.
     File {
         name: String,
@@ -24,30 +24,30 @@ pub(super) enum Source {
 }
 
 /// A network that is ready to be pruned.
-pub(super) struct Loaded {
+pub(super) struct LoadedNetwork {
     pub network: Network,
     /// Empty unless requested.
     pub magnitudes: Magnitudes,
     pub warnings: Vec<String>,
 }
 
-impl Source {
+impl NetworkSource {
     /// Finds the network `name`, with or without the extension of its file.
-    pub fn find(name: &str, folder: &Path, images: &Images, magnitudes: bool) -> Result<Self> {
+    pub fn find(name: &str, folder: &Path, images: &ImageDataset, magnitudes: bool) -> Result<Self> {
         let name = name.strip_suffix(".onnx").unwrap_or(name);
         check_own_name(name)?;
         let path = folder.join(format!("{name}.onnx"));
         if path.is_file() {
             check_dataset(name, &path, images)?;
-            return Ok(Source::File { name: name.to_string(), path, magnitudes });
+            return Ok(NetworkSource::File { name: name.to_string(), path, magnitudes });
         }
         // Other names of known networks are refused: rows and files would be of a network that the configuration does not name.
         if !zoo::names().any(|known| known == name) {
-            return Err(unknown(name, folder));
+            return Err(unknown_network_error(name, folder));
         }
         let network = zoo::build(name, images.clone())?;
         match magnitudes {
-            false => Ok(Source::Zoo(network)),
+            false => Ok(NetworkSource::Zoo(network)),
             true => {
                 Err(Error::config(format!("mode l1 needs the weights of {name}, and {} is not a file", path.display()))
                     .help("export the network with its weights to that file, or choose mode = random"))
@@ -57,63 +57,65 @@ impl Source {
 
     pub fn name(&self) -> &str {
         match self {
-            Source::File { name, .. } => name,
-            Source::Zoo(network) => network.name(),
+            NetworkSource::File { name, .. } => name,
+            NetworkSource::Zoo(network) => network.name(),
         }
     }
 
     /// Its file, where it is in one.
     pub fn file(&self) -> Option<&Path> {
         match self {
-            Source::File { path, .. } => Some(path),
-            Source::Zoo(_) => None,
+            NetworkSource::File { path, .. } => Some(path),
+            NetworkSource::Zoo(_) => None,
         }
     }
 
     /// Reads it with the sizes in `files`.
-    pub fn load(&self, files: &Extents) -> Result<Loaded> {
+    pub fn load(&self, files: &NetworkExtents) -> Result<LoadedNetwork> {
         match self {
-            Source::Zoo(network) => {
-                Ok(Loaded { network: network.clone(), magnitudes: Magnitudes::new(), warnings: Vec::new() })
+            NetworkSource::Zoo(network) => {
+                Ok(LoadedNetwork { network: network.clone(), magnitudes: Magnitudes::new(), warnings: Vec::new() })
             }
-            Source::File { path, magnitudes: true, .. } => {
-                let (loaded, magnitudes) = own(path, files)?.read_with_magnitudes(path)?;
-                Ok(Self::loaded(path, loaded, magnitudes))
+            NetworkSource::File { path, magnitudes: true, .. } => {
+                let (loaded, magnitudes) = own_extents(path, files)?.read_with_magnitudes(path)?;
+                Ok(Self::to_loaded_network(path, loaded, magnitudes))
             }
-            Source::File { path, .. } => Ok(Self::loaded(path, own(path, files)?.read(path)?, Magnitudes::new())),
+            NetworkSource::File { path, .. } => {
+                Ok(Self::to_loaded_network(path, own_extents(path, files)?.read(path)?, Magnitudes::new()))
+            }
         }
     }
 
-    fn loaded(path: &Path, loaded: onnx::Loaded, magnitudes: Magnitudes) -> Loaded {
+    fn to_loaded_network(path: &Path, loaded: onnx::LoadedOnnx, magnitudes: Magnitudes) -> LoadedNetwork {
         let warnings = loaded.warnings.iter().map(|warning| format!("{}: {warning}", path.display())).collect();
-        Loaded { network: loaded.network, magnitudes, warnings }
+        LoadedNetwork { network: loaded.network, magnitudes, warnings }
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for NetworkSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::File { path, .. } => write!(f, "{}", path.display()),
-            Source::Zoo(network) => write!(f, "{} (built in)", network.name()),
+            NetworkSource::File { path, .. } => write!(f, "{}", path.display()),
+            NetworkSource::Zoo(network) => write!(f, "{} (built in)", network.name()),
         }
     }
 }
 
 /// The requested sizes, except those of dimensions that this file does not have.
-fn own(path: &Path, files: &Extents) -> Result<Extents> {
+fn own_extents(path: &Path, files: &NetworkExtents) -> Result<NetworkExtents> {
     if files.dims.is_empty() {
         return Ok(files.clone());
     }
     let open = onnx::open_dims(path)?;
     let own = files.dims.iter().filter(|(name, _)| open.contains(*name));
-    Ok(Extents { dims: own.map(|(name, &size)| (name.clone(), size)).collect(), ..files.clone() })
+    Ok(NetworkExtents { dims: own.map(|(name, &size)| (name.clone(), size)).collect(), ..files.clone() })
 }
 
 /// Refuses sizes of dimensions that no file leaves open.
-pub(super) fn check_dims(sources: &[Source], dims: &Dims) -> Result<()> {
+pub(super) fn check_dims(sources: &[NetworkSource], dims: &NamedDims) -> Result<()> {
     let mut open: BTreeSet<String> = BTreeSet::new();
     for source in sources.iter().filter(|_| !dims.is_empty()) {
-        if let Source::File { path, .. } = source {
+        if let NetworkSource::File { path, .. } = source {
             // A file that cannot be read might have the dimensions; its error is reported when it is pruned.
             let Ok(own) = onnx::open_dims(path) else { return Ok(()) };
             open.extend(own);
@@ -126,21 +128,22 @@ pub(super) fn check_dims(sources: &[Source], dims: &Dims) -> Result<()> {
 }
 
 /// Refuses images with their channels last for listed networks.
-pub(super) fn check_input(sources: &[Source], files: &Extents) -> Result<()> {
+pub(super) fn check_input(sources: &[NetworkSource], files: &NetworkExtents) -> Result<()> {
     sources.iter().try_for_each(|source| match source {
-        Source::Zoo(network) => files.check_channels(network.name()),
-        Source::File { .. } => Ok(()),
+        NetworkSource::Zoo(network) => files.check_channels(network.name()),
+        NetworkSource::File { .. } => Ok(()),
     })
 }
 
 /// Refuses a number of classes that a file cannot have.
-pub(super) fn check_classes(sources: &[Source], files: &Extents) -> Result<()> {
+pub(super) fn check_classes(sources: &[NetworkSource], files: &NetworkExtents) -> Result<()> {
     let Some(classes) = files.classes else { return Ok(()) };
     for source in sources {
-        if let Source::File { path, .. } = source {
+        if let NetworkSource::File { path, .. } = source {
             // The error of a file that cannot be read is reported when it is pruned.
-            let exported = own(path, &Extents { classes: None, ..files.clone() }).and_then(|own| own.read(path));
-            let Ok(onnx::Loaded { network, .. }) = exported else { continue };
+            let exported =
+                own_extents(path, &NetworkExtents { classes: None, ..files.clone() }).and_then(|own| own.read(path));
+            let Ok(onnx::LoadedOnnx { network, .. }) = exported else { continue };
             network.telling_apart(classes)?;
         }
     }
@@ -148,7 +151,7 @@ pub(super) fn check_classes(sources: &[Source], files: &Extents) -> Result<()> {
 }
 
 /// Refuses a file of a known network for other images: its variants would be written to the wrong folder.
-fn check_dataset(name: &str, path: &Path, images: &Images) -> Result<()> {
+fn check_dataset(name: &str, path: &Path, images: &ImageDataset) -> Result<()> {
     if !zoo::names().any(|known| known == name) {
         return Ok(());
     }
@@ -164,7 +167,7 @@ fn check_dataset(name: &str, path: &Path, images: &Images) -> Result<()> {
         )))
 }
 
-fn unknown(name: &str, folder: &Path) -> Error {
+fn unknown_network_error(name: &str, folder: &Path) -> Error {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let stems = files.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".onnx")?.to_string()));
     let mut known: Vec<String> = stems.chain(zoo::names().map(str::to_string)).collect();

@@ -1,17 +1,17 @@
 //! The results of pruning as tables: the variants, and the layers that could not be pruned.
 
-use super::Made;
-use super::source::Loaded;
+use super::PrunedVariant;
+use super::source::LoadedNetwork;
 use crate::pruning::Pruner;
-use perf4sight_base::units::{Percent, listed};
-use perf4sight_report::{Cell, Rows, Table};
+use perf4sight_base::units::{Percent, list_text};
+use perf4sight_report::{Cell, Table, TableBuilder};
 use std::collections::BTreeMap;
 
 /// The maximum number of layers that a row names.
 const NAMED: usize = 3;
 
-pub(super) fn variants(made: &[&Made]) -> Table {
-    Rows::new("Pruned networks", made)
+pub(super) fn variants(made: &[&PrunedVariant]) -> Table {
+    TableBuilder::new("Pruned networks", made)
         .text("variant", "variant", |made| made.variant.to_string())
         .number("asked_percent", "asked", |made| Percent(f64::from(made.variant.level)))
         .number("reached_percent", "reached", |made| Percent(made.pruned.percent))
@@ -23,11 +23,11 @@ pub(super) fn variants(made: &[&Made]) -> Table {
 }
 
 /// One row per layer and reason.
-pub(super) fn unprunable(networks: &[Loaded]) -> Table {
+pub(super) fn unprunable(networks: &[LoadedNetwork]) -> Table {
     let networks = networks.iter().map(|loaded| &loaded.network);
     let rows =
         networks.flat_map(|network| Pruner::new(network).unprunable().into_iter().map(move |stays| (network, stays)));
-    Rows::new("Channels that stay", rows)
+    TableBuilder::new("Channels that stay", rows)
         .text("network", "network", |(network, _)| network.name().to_owned())
         .text("layer", "layer", |(_, stays)| stays.layer.clone())
         .number("channels", "channels", |(_, stays)| stays.channels)
@@ -43,10 +43,10 @@ pub(super) fn reasons(unprunable: &Table) -> Table {
         *sum += channels;
         layers.push(layer.to_string());
     }
-    Rows::new("Channels that stay", rows)
+    TableBuilder::new("Channels that stay", rows)
         .text("network", "network", |((network, _), _)| network.clone())
         .number("channels", "channels", |(_, (channels, _))| *channels)
         .text("reason", "reason", |((_, reason), _)| reason.clone())
-        .text("layers", "layers", |(_, (_, layers))| listed(layers, NAMED))
+        .text("layers", "layers", |(_, (_, layers))| list_text(layers, NAMED))
         .table()
 }

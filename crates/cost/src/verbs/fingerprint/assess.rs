@@ -1,9 +1,9 @@
 //! One quantity: its fingerprint, fitted or stored, and the test on measured rows.
 
 use super::report::Assessment;
-use super::{FingerprintSection, Source, Split, profiles};
-use crate::evaluation::{Fits, Study};
-use crate::fingerprint::{Fingerprint, Gathered, Networks, Provenance, Selection, gather};
+use super::{FingerprintSection, QuantitySource, RowSplit, profiles};
+use crate::evaluation::{AccuracyStudy, PlannedFits};
+use crate::fingerprint::{Fingerprint, FitProvenance, GatheredRows, NetworkFolder, RowSelection, gather};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::Quantity;
@@ -12,20 +12,20 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A fingerprint, the rows it was fitted on, and its tests.
-pub(super) struct Assessed {
+pub(super) struct AssessedFingerprint {
     fingerprint: Fingerprint,
-    basis: Option<Basis>,
-    tested: Gathered,
-    study: Study,
+    basis: Option<FitBasis>,
+    tested: GatheredRows,
+    study: AccuracyStudy,
 }
 
 /// The rows that a fingerprint was fitted on.
-struct Basis {
-    rows: Gathered,
+struct FitBasis {
+    rows: GatheredRows,
     platform: Platform,
 }
 
-impl Assessed {
+impl AssessedFingerprint {
     pub(super) fn assessment(&self) -> Assessment<'_> {
         Assessment {
             fingerprint: &self.fingerprint,
@@ -38,7 +38,12 @@ impl Assessed {
 
 impl FingerprintSection {
     /// Fits or loads the fingerprint of a quantity, tests it, and stores it if it was fitted.
-    pub(super) fn assess(&self, source: &Source, networks: &mut Networks, context: &mut Context) -> Result<Assessed> {
+    pub(super) fn assess(
+        &self,
+        source: &QuantitySource,
+        networks: &mut NetworkFolder,
+        context: &mut Context,
+    ) -> Result<AssessedFingerprint> {
         let fits = self.fits(source);
         let (mut fingerprint, basis) = match fits {
             true => self.fit(source, networks, context).map(|(fingerprint, basis)| (fingerprint, Ok(basis)))?,
@@ -53,22 +58,27 @@ impl FingerprintSection {
         warn_of_gaps(&tested, "to test on", source.quantity, context);
         let study = study(&fingerprint, &basis, &tested, context);
         if fits {
-            fingerprint.scores = study.own.whole.evaluation.unseen().scores();
+            fingerprint.scores = study.own.whole.evaluation.unseen_cases().scores();
             fingerprint.left_out = errors_by_network(&study);
             fingerprint.save(&self.store)?;
         }
-        match tested.check_any(&selection).map_err(|nothing| context.explained(nothing)) {
+        match tested.check_any(&selection).map_err(|nothing| context.with_reason(nothing)) {
             Err(nothing) if self.evaluate => return Err(nothing),
             Err(nothing) => context.warn(format!("nothing to test on: {nothing}")),
             Ok(()) => {}
         }
-        Ok(Assessed { fingerprint, basis: basis.ok(), tested, study })
+        Ok(AssessedFingerprint { fingerprint, basis: basis.ok(), tested, study })
     }
 
-    fn fit(&self, source: &Source, networks: &mut Networks, context: &mut Context) -> Result<(Fingerprint, Basis)> {
+    fn fit(
+        &self,
+        source: &QuantitySource,
+        networks: &mut NetworkFolder,
+        context: &mut Context,
+    ) -> Result<(Fingerprint, FitBasis)> {
         let selection = self.selection(source.quantity, &source.fit, &self.fit);
         let gathered = gather(&selection, networks)?;
-        gathered.check_any(&selection).map_err(|nothing| context.explained(nothing))?;
+        gathered.check_any(&selection).map_err(|nothing| context.with_reason(nothing))?;
         warn_of_gaps(&gathered, "to fit on", source.quantity, context);
         report_other_steps(&gathered.of_other_steps, source.quantity, context);
         let begin = context.now();
@@ -78,29 +88,34 @@ impl FingerprintSection {
         let platform = facts.platform;
         platform.check_precision(self.step.precision)?;
         let fitted = Fingerprint::fit(subject, self.recipe, &gathered.observations(&platform));
-        let mut fingerprint = fitted.map_err(|failure| context.explained(failure))?;
+        let mut fingerprint = fitted.map_err(|failure| context.with_reason(failure))?;
         fingerprint.settings = profiles(source.fit.iter())?.into_iter().map(|profile| profile.setting).collect();
-        fingerprint.provenance = Provenance {
+        fingerprint.provenance = FitProvenance {
             date: humantime::format_rfc3339_seconds(begin).to_string(),
             seconds: context.now().duration_since(begin).unwrap_or_default().as_secs_f64(),
         };
-        Ok((fingerprint, Basis { rows: gathered, platform }))
+        Ok((fingerprint, FitBasis { rows: gathered, platform }))
     }
 
     /// The rows that a stored fingerprint was fitted on; an error gives the reason why it cannot be refitted, and does
     /// not stop the run.
-    fn basis_of(&self, stored: &Fingerprint, source: &Source, networks: &mut Networks) -> Result<Basis> {
+    fn basis_of(
+        &self,
+        stored: &Fingerprint,
+        source: &QuantitySource,
+        networks: &mut NetworkFolder,
+    ) -> Result<FitBasis> {
         let selection = self.selection(source.quantity, &source.fit, &self.fit);
         let rows = gather(&selection, networks)?;
         match stored.was_fitted_on(&rows) {
-            true => Ok(Basis { rows, platform: self.platform(source)?.platform }),
+            true => Ok(FitBasis { rows, platform: self.platform(source)?.platform }),
             false => {
                 Err(Error::input("the stored fingerprint was fitted on other rows than those of the configuration"))
             }
         }
     }
 
-    fn load(&self, source: &Source, context: &Context) -> Result<Fingerprint> {
+    fn load(&self, source: &QuantitySource, context: &Context) -> Result<Fingerprint> {
         let file = self.file(source);
         let stored = Fingerprint::load(&self.store, self.step.stage, source.quantity)?.ok_or_else(|| {
             Error::input("there is no fingerprint to evaluate")
@@ -127,32 +142,37 @@ impl FingerprintSection {
         }
     }
 
-    fn selection<'a>(&'a self, quantity: Quantity, folders: &'a [PathBuf], split: &'a Split) -> Selection<'a> {
-        let Split { networks, levels } = split;
-        Selection { folders, networks, levels: levels.clone(), step: self.step, quantity }
+    fn selection<'a>(&'a self, quantity: Quantity, folders: &'a [PathBuf], split: &'a RowSplit) -> RowSelection<'a> {
+        let RowSplit { networks, levels } = split;
+        RowSelection { folders, networks, levels: levels.clone(), step: self.step, quantity }
     }
 }
 
 /// The errors of fits without each network on that network, in percent.
-fn errors_by_network(study: &Study) -> BTreeMap<String, f64> {
+fn errors_by_network(study: &AccuracyStudy) -> BTreeMap<String, f64> {
     let left_out = study.own.left_out.iter().flat_map(|trial| trial.evaluation.by(|case| case.variant.network.clone()));
     left_out.map(|(network, scores)| (network, scores.mape)).collect()
 }
 
 /// Runs every test protocol that the rows allow.
-fn study(fingerprint: &Fingerprint, basis: &Result<Basis>, tested: &Gathered, context: &Context) -> Study {
-    let Basis { rows, platform } = match basis {
+fn study(
+    fingerprint: &Fingerprint,
+    basis: &Result<FitBasis>,
+    tested: &GatheredRows,
+    context: &Context,
+) -> AccuracyStudy {
+    let FitBasis { rows, platform } = match basis {
         Ok(basis) => basis,
-        Err(reason) => return Study::without_fits(fingerprint, tested, reason.to_string()),
+        Err(reason) => return AccuracyStudy::without_fits(fingerprint, tested, reason.to_string()),
     };
-    let fits = Fits::new(fingerprint, rows.observations(platform), tested.observations(platform));
+    let fits = PlannedFits::new(fingerprint, rows.observations(platform), tested.observations(platform));
     let progress =
         context.console.progress(fits.count() as u64, &format!("testing {}", fingerprint.subject().quantity));
     fits.run(|| progress.advance(1))
 }
 
 /// Warns of missing files and rows; failed rows are normal in a profile.
-fn warn_of_gaps(gathered: &Gathered, purpose: &str, quantity: Quantity, context: &mut Context) {
+fn warn_of_gaps(gathered: &GatheredRows, purpose: &str, quantity: Quantity, context: &mut Context) {
     if gathered.is_incomplete() {
         context.warn(format!("{quantity} rows {purpose}: {gathered}"));
     }

@@ -1,12 +1,12 @@
 //! Determines the platform of a profile's device: from the configuration, else from the profile, else from the
 //! device's name.
 
-use super::{FingerprintSection, Source, profiles};
-use crate::fingerprint::{Likelier, Row, likelier};
-use crate::records::Provenance;
+use super::{FingerprintSection, QuantitySource, profiles};
+use crate::fingerprint::{LikelierPlatform, MeasuredRow, likelier_platform};
+use crate::records::ProfileProvenance;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Percent;
-use perf4sight_machine::Setting;
+use perf4sight_machine::MachineProperties;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::Step;
 use perf4sight_verb::Context;
@@ -17,43 +17,44 @@ impl FingerprintSection {
         self.platform.as_deref().map_or(Ok(()), |word| Platform::named_or_read(word).map(drop))
     }
 
-    pub(super) fn platform(&self, source: &Source) -> Result<Facts> {
+    pub(super) fn platform(&self, source: &QuantitySource) -> Result<PlatformFacts> {
         if let Some(named) = &self.platform {
-            return Platform::named_or_read(named).map(|platform| Facts { platform, assumed: false });
+            return Platform::named_or_read(named).map(|platform| PlatformFacts { platform, assumed: false });
         }
         let profiles = profiles(source.fit.iter())?;
         if let Some(platform) = profiles.iter().find_map(|profile| profiled_platform(&profile.setting)) {
-            let platform = Platform::named(platform)?.on_threads(threads(&profiles));
+            let platform = Platform::for_name(platform)?.on_threads(threads(&profiles));
             let platform = profiles.iter().fold(platform, |platform, profile| platform.run_by(&profile.setting));
-            return Ok(Facts { platform, assumed: false });
+            return Ok(PlatformFacts { platform, assumed: false });
         }
-        let platform = Platform::named(&self.device).map_err(|_| {
+        let platform = Platform::for_name(&self.device).map_err(|_| {
             let known: Vec<&str> = Platform::names().collect();
             Error::config(format!("the kind of device of {} is unknown", self.device))
                 .expected(format!("target = one of {}, or a file that describes a device", known.join(", ")))
                 .help("set target in [fingerprint]; a graphics card with its own memory is cuda")
         })?;
-        Ok(Facts { platform, assumed: true })
+        Ok(PlatformFacts { platform, assumed: true })
     }
 }
 
 /// The platform of the device, and whether it is only assumed.
-pub(super) struct Facts {
+pub(super) struct PlatformFacts {
     pub platform: Platform,
     /// It is only derived from the device's name.
     pub assumed: bool,
 }
 
-impl Facts {
+impl PlatformFacts {
     /// Reports the assumption, and warns if another device's rules fit the rows clearly better.
-    pub(super) fn report_assumption(&self, step: Step, rows: &[Row], context: &mut Context) {
+    pub(super) fn report_assumption(&self, step: Step, rows: &[MeasuredRow], context: &mut Context) {
         if !self.assumed {
             return;
         }
         let Platform { name, title, .. } = &self.platform;
         let assumed =
             format!("the profile does not name the device that it was measured on: taken for {name} ({title})");
-        let Some(Likelier { platform, error, assumed: off }) = likelier(step, rows, &self.platform) else {
+        let Some(LikelierPlatform { platform, error, assumed: off }) = likelier_platform(step, rows, &self.platform)
+        else {
             return context.console.note(format!("{assumed}; set target in [fingerprint] if that is wrong"));
         };
         let [error, off] = [error, off].map(Percent);
@@ -65,7 +66,7 @@ impl Facts {
 }
 
 /// The number of threads that all of these profiles used; 0 if unknown or different.
-fn threads(profiles: &[Provenance]) -> u64 {
+fn threads(profiles: &[ProfileProvenance]) -> u64 {
     let each = || profiles.iter().map(|profile| profile.setting.get("threads").and_then(|count| count.parse().ok()));
     let first = each().next().flatten().unwrap_or(0);
     if each().all(|count| count == Some(first)) { first } else { 0 }
@@ -73,7 +74,7 @@ fn threads(profiles: &[Provenance]) -> u64 {
 
 /// The known device that a profile's setting implies: libtorch chooses memory layouts for the widest vectors of the
 /// processor.
-fn profiled_platform(setting: &Setting) -> Option<&'static str> {
+fn profiled_platform(setting: &MachineProperties) -> Option<&'static str> {
     let fact = |name: &str| setting.get(name).map(String::as_str);
     // Which GPU it was and whether TF32 was allowed are reported next to the device, and determine workspaces.
     let of_gpu = || Platform::of_gpu(fact("gpu").unwrap_or_default(), fact("tf32") == Some("on"));

@@ -8,14 +8,14 @@ pub mod report;
 mod settings;
 
 use super::NETWORKS;
-use crate::fingerprint::{Levels, Networks, Recipe, file_name};
-use crate::records::Provenance;
-use assess::Assessed;
+use crate::fingerprint::{FitRecipe, LevelSelection, NetworkFolder, file_name};
+use crate::records::ProfileProvenance;
+use assess::AssessedFingerprint;
 use perf4sight_base::error::Result;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Stage, Step};
 use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, Verb};
-use report::Evidence;
+use report::ReportEvidence;
 use std::path::{Path, PathBuf};
 
 /// The section `[fingerprint]`.
@@ -34,24 +34,24 @@ struct FingerprintSection {
     dataset: String,
     /// A known kind of device or a file; none if the profile gives it.
     platform: Option<String>,
-    recipe: Recipe,
-    fit: Split,
-    test: Split,
-    sources: Vec<Source>,
+    recipe: FitRecipe,
+    fit: RowSplit,
+    test: RowSplit,
+    sources: Vec<QuantitySource>,
     store: PathBuf,
     networks: PathBuf,
 }
 
 /// The rows of a folder that are fitted on or tested on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Split {
+struct RowSplit {
     networks: Vec<String>,
-    levels: Levels,
+    levels: LevelSelection,
 }
 
 /// The folders of the rows of a quantity, and the keys that give them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Source {
+struct QuantitySource {
     quantity: Quantity,
     fit_key: &'static str,
     fit: Vec<PathBuf>,
@@ -60,12 +60,12 @@ struct Source {
 }
 
 impl FingerprintSection {
-    fn file(&self, source: &Source) -> PathBuf {
+    fn file(&self, source: &QuantitySource) -> PathBuf {
         self.store.join(file_name(self.step.stage, source.quantity))
     }
 
     /// Whether to fit; otherwise the stored fingerprint is used.
-    fn fits(&self, source: &Source) -> bool {
+    fn fits(&self, source: &QuantitySource) -> bool {
         !self.evaluate && (self.overwrite || !self.file(source).exists())
     }
 
@@ -76,7 +76,7 @@ impl FingerprintSection {
         }
     }
 
-    fn step(&self, source: &Source) -> String {
+    fn step(&self, source: &QuantitySource) -> String {
         let (step, quantity, file) = (self.step, source.quantity, self.file(source));
         match self.fits(source) {
             true => format!(
@@ -89,7 +89,7 @@ impl FingerprintSection {
         }
     }
 
-    fn reads(&self, source: &Source) -> Vec<KeyedPath> {
+    fn reads(&self, source: &QuantitySource) -> Vec<KeyedPath> {
         let keyed = |key, path: &PathBuf| KeyedPath { key, path: path.clone() };
         let tested = source.test.iter().map(|folder| keyed(source.test_key, folder));
         match self.fits(source) {
@@ -100,7 +100,7 @@ impl FingerprintSection {
 
     /// Refuses to replace files of others by the report.
     fn check_replaced(&self) -> Result<()> {
-        let nothing = Evidence {
+        let nothing = ReportEvidence {
             device: &self.device,
             dataset: &self.dataset,
             step: self.step,
@@ -112,12 +112,12 @@ impl FingerprintSection {
         nothing.check_replaced(&self.report_folder(), self.overwrite)
     }
 
-    fn evidence<'a>(&'a self, assessed: &'a [Assessed], context: &'a Context) -> Result<Evidence<'a>> {
-        Ok(Evidence {
+    fn evidence<'a>(&'a self, assessed: &'a [AssessedFingerprint], context: &'a Context) -> Result<ReportEvidence<'a>> {
+        Ok(ReportEvidence {
             device: &self.device,
             dataset: &self.dataset,
             step: self.step,
-            assessments: assessed.iter().map(Assessed::assessment).collect(),
+            assessments: assessed.iter().map(AssessedFingerprint::assessment).collect(),
             profiles: profiles(self.sources.iter().flat_map(|source| source.fit.iter().chain(&source.test)))?,
             date: humantime::format_rfc3339_seconds(context.now()).to_string(),
             config: &context.config,
@@ -125,11 +125,11 @@ impl FingerprintSection {
     }
 }
 
-fn profiles<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Provenance>> {
+fn profiles<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<ProfileProvenance>> {
     let mut profiles: Vec<&Path> = folders.filter_map(|folder| folder.parent()).collect();
     profiles.sort_unstable();
     profiles.dedup();
-    let loaded = profiles.into_iter().filter_map(|profile| Provenance::load(profile).transpose());
+    let loaded = profiles.into_iter().filter_map(|profile| ProfileProvenance::load(profile).transpose());
     loaded.collect()
 }
 
@@ -169,13 +169,13 @@ impl Section for FingerprintSection {
 impl Verb for FingerprintSection {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let progress = context.console.progress(self.sources.len() as u64, "fingerprint");
-        let mut networks = Networks::new(&self.networks);
+        let mut networks = NetworkFolder::new(&self.networks);
         let mut assessed = Vec::new();
         for source in &self.sources {
             if context.cancelled() {
                 return Ok(Summary::default());
             }
-            progress.doing(format!("{} {}", self.step, source.quantity));
+            progress.set_item(format!("{} {}", self.step, source.quantity));
             assessed.push(self.assess(source, &mut networks, context)?);
             progress.advance(1);
         }

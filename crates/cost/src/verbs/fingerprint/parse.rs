@@ -1,20 +1,21 @@
 //! The checked values of the section.
 
-use super::{FingerprintSection, Source, Split};
-use crate::fingerprint::{Levels, Method, Recipe, Subject};
+use super::{FingerprintSection, QuantitySource, RowSplit};
+use crate::fingerprint::{FingerprintSubject, FitMethod, FitRecipe, LevelSelection};
 use crate::verbs::step;
 use perf4sight_base::error::Result;
 use perf4sight_step::workload::{Quantity, Stage, Step};
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 impl FingerprintSection {
-    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+    pub(super) fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let fitted: BTreeSet<u8> = values.get::<Vec<u8>>("train_logs")?.into_iter().collect();
         let tested: BTreeSet<u8> = values.get::<Vec<u8>>("eval_logs")?.into_iter().collect();
-        let others = if tested.is_empty() { Levels::AllBut(fitted.clone()) } else { Levels::Only(tested) };
-        let stage = values.named("stage", Stage::parse)?;
+        let others =
+            if tested.is_empty() { LevelSelection::AllBut(fitted.clone()) } else { LevelSelection::Only(tested) };
+        let stage = values.parse_word("stage", Stage::parse)?;
         Ok(FingerprintSection {
             evaluate: values.get("evaluate")?,
             overwrite: values.get("overwrite")?,
@@ -22,22 +23,22 @@ impl FingerprintSection {
             device: values.folder_name("device_name")?,
             dataset: values.folder_name("dataset")?,
             platform: values.get("target")?,
-            recipe: Recipe::new(values.named("method", Method::parse)?, values.get("seed")?),
-            fit: Split { networks: values.get("train_nets")?, levels: Levels::Only(fitted) },
-            test: Split { networks: values.get("eval_nets")?, levels: others },
+            recipe: FitRecipe::new(values.parse_word("method", FitMethod::parse)?, values.get("seed")?),
+            fit: RowSplit { networks: values.get("train_nets")?, levels: LevelSelection::Only(fitted) },
+            test: RowSplit { networks: values.get("eval_nets")?, levels: others },
             sources: sources(values)?,
             store: values.get("model_storedir")?,
             networks: values.get("pruned_models_storedir")?,
         })
     }
 
-    pub(super) fn subject(&self, quantity: Quantity) -> Subject {
+    pub(super) fn subject(&self, quantity: Quantity) -> FingerprintSubject {
         let FingerprintSection { device, dataset, step, .. } = self;
-        Subject { device: device.clone(), dataset: dataset.clone(), step: *step, quantity }
+        FingerprintSubject { device: device.clone(), dataset: dataset.clone(), step: *step, quantity }
     }
 }
 
-fn sources(values: &Values<'_>) -> Result<Vec<Source>> {
+fn sources(values: &SettingValues<'_>) -> Result<Vec<QuantitySource>> {
     let mut sources = Vec::new();
     for quantity in Quantity::ALL {
         let (switch, fit_key, test_key) = match quantity {
@@ -48,7 +49,7 @@ fn sources(values: &Values<'_>) -> Result<Vec<Source>> {
             let fit: Vec<PathBuf> = values.get(fit_key)?;
             let test: Vec<PathBuf> = values.get(test_key)?;
             let (test_key, test) = if test.is_empty() { (fit_key, fit.clone()) } else { (test_key, test) };
-            sources.push(Source { quantity, fit_key, fit, test_key, test });
+            sources.push(QuantitySource { quantity, fit_key, fit, test_key, test });
         }
     }
     match sources.is_empty() {

@@ -1,7 +1,7 @@
 //! Whether there will be rows to fit on, by what is there and what earlier sections measure.
 
-use super::{FingerprintSection, Source};
-use crate::fingerprint::{FEWEST_ROWS, Levels};
+use super::{FingerprintSection, QuantitySource};
+use crate::fingerprint::{FEWEST_ROWS, LevelSelection};
 use crate::records::Variant;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 impl FingerprintSection {
     /// Refuses to begin where an earlier section measures too few rows to fit on.
-    pub(super) fn check_rows(&self, source: &Source, rows: Option<usize>) -> Result<()> {
+    pub(super) fn check_rows(&self, source: &QuantitySource, rows: Option<usize>) -> Result<()> {
         let Some(rows) = rows.filter(|rows| *rows < FEWEST_ROWS) else { return Ok(()) };
         let (step, networks, levels) = (self.step, self.fit.networks.join(", "), &self.fit.levels);
         let problem = format!("there will be at most {rows} {step} {} rows of {networks} at {levels}", source.quantity);
@@ -21,7 +21,7 @@ impl FingerprintSection {
     }
 
     /// The most rows to fit on that will be there; none where no earlier section measures any, and those that are there count.
-    pub(super) fn most_rows(&self, source: &Source, planned: &PlannedFiles) -> Result<Option<usize>> {
+    pub(super) fn most_rows(&self, source: &QuantitySource, planned: &PlannedFiles) -> Result<Option<usize>> {
         if !source.fit.iter().any(|folder| planned.is_written(folder)) {
             return Ok(None);
         }
@@ -37,8 +37,8 @@ impl FingerprintSection {
 
     /// Levels to fit on for which no file of rows exists or will exist, in words; none if no level is missing, or no
     /// file is known.
-    pub(super) fn lacking(&self, source: &Source, planned: &PlannedFiles) -> Result<Option<String>> {
-        let Levels::Only(wanted) = &self.fit.levels else { return Ok(None) };
+    pub(super) fn lacking(&self, source: &QuantitySource, planned: &PlannedFiles) -> Result<Option<String>> {
+        let LevelSelection::Only(wanted) = &self.fit.levels else { return Ok(None) };
         let there: BTreeSet<u8> = self.row_files(source, planned)?.into_iter().map(|(level, _)| level).collect();
         let absent: Vec<String> = wanted.difference(&there).map(u8::to_string).collect();
         Ok((!there.is_empty() && !absent.is_empty()).then(|| {
@@ -47,7 +47,7 @@ impl FingerprintSection {
     }
 
     /// The files of rows of the networks to fit on that are there or will be, with their levels.
-    fn row_files(&self, source: &Source, planned: &PlannedFiles) -> Result<Vec<(u8, PathBuf)>> {
+    fn row_files(&self, source: &QuantitySource, planned: &PlannedFiles) -> Result<Vec<(u8, PathBuf)>> {
         let networks = self.fit.networks.iter().map(String::as_str);
         let mut found = Vec::new();
         for folder in &source.fit {

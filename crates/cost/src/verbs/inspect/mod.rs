@@ -5,25 +5,25 @@ mod order;
 mod sheet;
 mod tree;
 
-use super::extents::Extents;
-use super::named::Named;
+use super::extents::NetworkExtents;
+use super::named::NamedNetwork;
 use super::step::{OF_STEPS, stages};
 use super::{asking, step, timeline};
 use crate::fingerprint::check_understood;
-use order::Order;
+use order::LayerOrder;
 use perf4sight_base::error::Result;
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Bytes, Percent};
-use perf4sight_memory::{Simulation, Timeline};
+use perf4sight_memory::{MemoryTimeline, Simulation};
 use perf4sight_network::zoo::Dataset;
-use perf4sight_network::{Coverage, Network, Node};
+use perf4sight_network::{Network, Node, OperationCoverage};
 use perf4sight_platform::Platform;
 use perf4sight_report::{Block, Page, Table};
 use perf4sight_step::workload::{LARGEST_BATCH, Stage, Step, Workload};
-use perf4sight_verb::config::{Conflicts, Setting, Table as Settings, Values, flag, integer, text, word};
+use perf4sight_verb::config::{Conflicts, Setting, SettingTable as Settings, SettingValues, flag, integer, text, word};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
 use serde_json::{Value, json};
-use sheet::Sheet;
+use sheet::LayerSheet;
 use std::path::PathBuf;
 
 /// `perf4sight inspect`.
@@ -43,13 +43,13 @@ pub static VERB: VerbSpec = VerbSpec {
 };
 
 const BATCH: Setting =
-    integer("bs", 1, LARGEST_BATCH as i64).or("1").value("SIZE").help("Batch size that the costs are for.");
+    integer("bs", 1, LARGEST_BATCH as i64).or_default("1").value("SIZE").help("Batch size that the costs are for.");
 
 const STAGE: Setting = word("stage", stages)
     .help("Stage of the step; training adds the backward pass [default: inference, with --memory training]");
 
-const SORT: Setting = word("sort", || Order::ALL.map(Order::name).to_vec())
-    .or("run")
+const SORT: Setting = word("sort", || LayerOrder::ALL.map(LayerOrder::name).to_vec())
+    .or_default("run")
     .conflicts(Conflicts::With(&["memory"]))
     .help("Order of the layers: as they run, or by most MACs (in training forward and backward together), largest results or most parameters.");
 
@@ -61,10 +61,10 @@ const MEMORY: Setting =
     flag("memory").help("Show what is in memory while the step runs, simulated, instead of the layers.");
 
 const TARGET: Setting = text("target")
-    .or("cpu")
+    .or_default("cpu")
     .requires("memory")
     .value("NAME|FILE.json")
-    .known(asking::targets)
+    .completed_by(asking::targets)
     .help("Kind of the device whose memory is simulated, or a file that describes one.");
 
 const PAGE: Setting = asking::HTML.help("Write a page; with --memory, with a chart of the memory over the step.");
@@ -74,9 +74,9 @@ struct Inspect {
     network: String,
     dataset: Dataset,
     workload: Workload,
-    order: Order,
+    order: LayerOrder,
     tree: bool,
-    extents: Extents,
+    extents: NetworkExtents,
     memory: Option<String>,
     html: Option<PathBuf>,
     overwrite: bool,
@@ -85,17 +85,18 @@ struct Inspect {
 impl Verb for Inspect {
     /// The table of layers, the totals, the coverage.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let network = Named::asked(&self.network, self.dataset.name(), &self.extents)?.report_remarks(context);
+        let network =
+            NamedNetwork::load_with_extents(&self.network, self.dataset.name(), &self.extents)?.report_remarks(context);
         let step = self.workload.step;
         network.check_step(step)?;
-        let sheet = Sheet::new(&network, self.workload, self.order);
+        let sheet = LayerSheet::new(&network, self.workload, self.order);
         let (layers, totals) = (sheet.layers(), sheet.totals());
         let tree = self.tree.then(|| sheet.tree());
         let coverage = network.coverage();
         let cuts: Vec<&str> =
             network.cuts(step.checkpoint).into_iter().map(|cut| network.node(cut).name.as_str()).collect();
-        let simulated = self.memory.as_deref().map(|device| self.simulated(device, &network)).transpose()?;
-        let page = Sheets {
+        let simulated = self.memory.as_deref().map(|device| self.simulate_memory(device, &network)).transpose()?;
+        let page = InspectTables {
             inspect: self,
             layers: tree.as_ref().unwrap_or(&layers),
             totals: &totals,
@@ -120,7 +121,7 @@ impl Verb for Inspect {
                 "modules": self.tree.then(|| sheet.modules()),
                 "totals": totals.to_json()[0],
                 "coverage": coverage_json(&coverage),
-                "memory": simulated.as_ref().map(Simulated::json),
+                "memory": simulated.as_ref().map(SimulatedStepMemory::json),
                 "warnings": context.warnings(),
             }),
             ..Summary::default()
@@ -129,7 +130,7 @@ impl Verb for Inspect {
 }
 
 impl Inspect {
-    fn parse(values: &Values<'_>) -> Result<Self> {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let memory: bool = values.get("memory")?;
         let stage = values.named_if_set("stage", Stage::parse)?;
         let stage = stage.unwrap_or(if memory { Stage::Training } else { Stage::Inference });
@@ -139,11 +140,11 @@ impl Inspect {
         step::check_batches(values, workload.step, &[workload.batch])?;
         Ok(Inspect {
             network: values.get("network")?,
-            dataset: values.named("dataset", Dataset::parse)?,
+            dataset: values.parse_word("dataset", Dataset::parse)?,
             workload,
-            order: values.named("sort", Order::parse)?,
+            order: values.parse_word("sort", LayerOrder::parse)?,
             tree: values.get("tree")?,
-            extents: Extents::parse(values)?,
+            extents: NetworkExtents::parse(values)?,
             memory: if memory { values.get("target")? } else { None },
             html: asking::html(values)?,
             overwrite: values.get("overwrite")?,
@@ -151,28 +152,27 @@ impl Inspect {
     }
 
     /// The memory of the step on a kind of device.
-    fn simulated(&self, device: &str, network: &Network) -> Result<Simulated> {
+    fn simulate_memory(&self, device: &str, network: &Network) -> Result<SimulatedStepMemory> {
         check_understood(network)?;
         let platform = Platform::named_or_read(device)?;
         platform.check_precision(self.workload.step.precision)?;
         let simulation = Simulation::new(network, self.workload.step, &platform);
         let batch = self.workload.batch;
-        Ok(Simulated {
+        Ok(SimulatedStepMemory {
             timeline: simulation.timeline(batch),
             between: simulation.bounds(batch).map(|peak| peak.allocated),
         })
     }
 }
 
-/// Memory of a step.
-struct Simulated {
-    timeline: Timeline,
+struct SimulatedStepMemory {
+    timeline: MemoryTimeline,
     /// The least and the most that its peak may be: they differ where the network's file can be read in several ways.
     between: [Bytes; 2],
 }
 
-impl Simulated {
-    fn sentences(&self) -> String {
+impl SimulatedStepMemory {
+    fn to_sentences(&self) -> String {
         let at_peak = timeline::at_peak(&self.timeline);
         match self.between.map(|bytes| bytes.to_string()) {
             [least, most] if least == most => at_peak,
@@ -192,28 +192,28 @@ impl Simulated {
 }
 
 /// The tables and charts of a network.
-struct Sheets<'a> {
+struct InspectTables<'a> {
     inspect: &'a Inspect,
     layers: &'a Table,
     totals: &'a Table,
-    simulated: Option<&'a Simulated>,
+    simulated: Option<&'a SimulatedStepMemory>,
 }
 
-impl Sheets<'_> {
-    fn headline(&self, coverage: &Coverage) -> String {
+impl InspectTables<'_> {
+    fn headline(&self, coverage: &OperationCoverage) -> String {
         match self.simulated {
-            Some(simulated) => format!("{}\n{}", simulated.sentences(), covered(coverage)),
-            None => covered(coverage),
+            Some(simulated) => format!("{}\n{}", simulated.to_sentences(), coverage_text(coverage)),
+            None => coverage_text(coverage),
         }
     }
 
-    fn timeline(&self) -> Option<&Timeline> {
+    fn timeline(&self) -> Option<&MemoryTimeline> {
         self.simulated.map(|simulated| &simulated.timeline)
     }
 
     fn tables(&self) -> Vec<Table> {
         match self.timeline() {
-            Some(timeline) => vec![timeline::components(timeline), timeline::largest(timeline)],
+            Some(timeline) => vec![timeline::components(timeline), timeline::largest_tensors_table(timeline)],
             None => vec![self.layers.clone(), self.totals.clone()],
         }
     }
@@ -239,15 +239,15 @@ fn tensors<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<Value> {
     answer.collect()
 }
 
-fn covered(coverage: &Coverage) -> String {
-    let share = Percent(100.0 * coverage.known() as f64 / coverage.operations.max(1) as f64);
-    format!("{} of {} operations are known ({share})", coverage.known(), coverage.operations)
+fn coverage_text(coverage: &OperationCoverage) -> String {
+    let share = Percent(100.0 * coverage.supported() as f64 / coverage.operations.max(1) as f64);
+    format!("{} of {} operations are known ({share})", coverage.supported(), coverage.operations)
 }
 
-fn coverage_json(coverage: &Coverage) -> Value {
+fn coverage_json(coverage: &OperationCoverage) -> Value {
     let unknown = coverage.unknown.iter().map(|(name, missed)| {
         (name.clone(), json!({ "operations": missed.operations, "parameters": missed.parameters }))
     });
     let unknown: serde_json::Map<String, Value> = unknown.collect();
-    json!({ "operations": coverage.operations, "known": coverage.known(), "unknown": unknown })
+    json!({ "operations": coverage.operations, "known": coverage.supported(), "unknown": unknown })
 }

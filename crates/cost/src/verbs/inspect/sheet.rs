@@ -1,16 +1,16 @@
 //! The costs of a network at one workload, as tables of layers, modules and totals.
 
-use super::order::Order;
-use super::tree::{self, Branch};
+use super::order::LayerOrder;
+use super::tree::{self, ModuleBranch};
 use perf4sight_base::units::Bytes;
 use perf4sight_network::{Network, Node};
-use perf4sight_report::{Rows, Table};
+use perf4sight_report::{Table, TableBuilder};
 use perf4sight_step::workload::{Stage, Workload};
 use serde_json::{Value, json};
 use std::ops::AddAssign;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Costs {
+pub(super) struct LayerCosts {
     pub parameters: u64,
     /// Multiply-accumulates of the batch, forward and backward, which inference does not run.
     pub macs: [u64; 2],
@@ -18,7 +18,7 @@ pub(super) struct Costs {
     pub bytes: [u64; 2],
 }
 
-impl AddAssign for Costs {
+impl AddAssign for LayerCosts {
     fn add_assign(&mut self, more: Self) {
         let sum = |own: [u64; 2], more: [u64; 2]| [own[0].saturating_add(more[0]), own[1].saturating_add(more[1])];
         self.parameters = self.parameters.saturating_add(more.parameters);
@@ -27,17 +27,17 @@ impl AddAssign for Costs {
 }
 
 /// Name, operation, output shape and costs of a layer, or of a module without a shape.
-type Row = (String, String, Option<String>, Costs);
+type SheetRow = (String, String, Option<String>, LayerCosts);
 
-pub(super) struct Sheet<'a> {
+pub(super) struct LayerSheet<'a> {
     network: &'a Network,
     workload: Workload,
-    order: Order,
-    costs: Vec<Costs>,
+    order: LayerOrder,
+    costs: Vec<LayerCosts>,
 }
 
-impl<'a> Sheet<'a> {
-    pub fn new(network: &'a Network, workload: Workload, order: Order) -> Self {
+impl<'a> LayerSheet<'a> {
+    pub fn new(network: &'a Network, workload: Workload, order: LayerOrder) -> Self {
         let backward = match workload.step.stage {
             Stage::Training => network.trained_in(workload.step.trainable).backward_macs(),
             Stage::Inference => vec![0; network.nodes().len()],
@@ -45,13 +45,13 @@ impl<'a> Sheet<'a> {
         let nodes = network.nodes().iter().zip(backward);
         let costs = nodes.map(|(node, backward)| {
             let times = network.times_of(node, workload.batch);
-            Costs {
+            LayerCosts {
                 parameters: network.parameters_of(node),
                 macs: [network.macs_of(node), backward].map(|macs| macs.saturating_mul(times)),
                 bytes: [network.bytes_in(node, workload), network.bytes_out(node, workload)],
             }
         });
-        Sheet { network, workload, order, costs: costs.collect() }
+        LayerSheet { network, workload, order, costs: costs.collect() }
     }
 
     fn title(&self) -> String {
@@ -60,7 +60,7 @@ impl<'a> Sheet<'a> {
     }
 
     pub fn layers(&self) -> Table {
-        let mut all: Vec<(&Node, &Costs)> = self.network.nodes().iter().zip(&self.costs).collect();
+        let mut all: Vec<(&Node, &LayerCosts)> = self.network.nodes().iter().zip(&self.costs).collect();
         self.order.sort(&mut all, |(_, costs)| **costs);
         let rows = all.into_iter().map(|(node, costs)| self.layer(node.name.clone(), node, *costs));
         self.rows(self.title(), rows.collect())
@@ -73,8 +73,8 @@ impl<'a> Sheet<'a> {
         self.rows(format!("{}, by module", self.title()), rows)
     }
 
-    fn grow(&self, branches: &[Branch], depth: usize, rows: &mut Vec<Row>) {
-        for Branch { name, layers, costs, parts, .. } in branches {
+    fn grow(&self, branches: &[ModuleBranch], depth: usize, rows: &mut Vec<SheetRow>) {
+        for ModuleBranch { name, layers, costs, parts, .. } in branches {
             // Blanks at the start of a line are kept neither in HTML nor by readers of CSV.
             let name = format!("{}{name}", "\u{a0}\u{a0}".repeat(depth));
             rows.push(match (parts.as_slice(), layers.as_slice()) {
@@ -90,8 +90,8 @@ impl<'a> Sheet<'a> {
         self.branches().iter().map(|branch| self.module(branch)).collect()
     }
 
-    fn module(&self, branch: &Branch) -> Value {
-        let Costs { parameters, macs: [forward, backward], bytes: [read, written] } = branch.costs;
+    fn module(&self, branch: &ModuleBranch) -> Value {
+        let LayerCosts { parameters, macs: [forward, backward], bytes: [read, written] } = branch.costs;
         let training = self.workload.step.stage == Stage::Training;
         json!({
             "module": branch.path,
@@ -105,7 +105,7 @@ impl<'a> Sheet<'a> {
         })
     }
 
-    fn branches(&self) -> Vec<Branch> {
+    fn branches(&self) -> Vec<ModuleBranch> {
         let names: Vec<&str> = self.network.nodes().iter().map(|node| node.name.as_str()).collect();
         tree::branches(&names, &self.costs, self.order)
     }
@@ -113,29 +113,29 @@ impl<'a> Sheet<'a> {
     /// The sums of the whole network.
     pub fn totals(&self) -> Table {
         let (network, batch) = (self.network, self.workload.batch);
-        let mut sum = Costs::default();
+        let mut sum = LayerCosts::default();
         self.costs.iter().for_each(|costs| sum += *costs);
         // Layers that share weights each read them, but they exist once.
         sum.parameters = network.parameters();
-        let rows = Rows::new("Totals", [sum])
+        let rows = TableBuilder::new("Totals", [sum])
             .number("operations", "operations", |_| network.coverage().operations)
             .number("activations", "conv outputs", |_| network.activations().saturating_mul(batch));
         self.with_costs(rows, |sum| sum)
     }
 
-    fn layer(&self, name: String, node: &Node, costs: Costs) -> Row {
+    fn layer(&self, name: String, node: &Node, costs: LayerCosts) -> SheetRow {
         (name, node.op.kind().to_owned(), Some(output(node, self.workload.batch)), costs)
     }
 
-    fn rows(&self, title: String, rows: Vec<Row>) -> Table {
-        let rows = Rows::new(title, rows)
+    fn rows(&self, title: String, rows: Vec<SheetRow>) -> Table {
+        let rows = TableBuilder::new(title, rows)
             .text("layer", "layer", |row| row.0.clone())
             .text("operation", "operation", |row| row.1.clone())
             .number("output", "output", |row| row.2.clone());
         self.with_costs(rows, |row| &row.3)
     }
 
-    fn with_costs<T>(&self, rows: Rows<T>, costs: impl Fn(&T) -> &Costs) -> Table {
+    fn with_costs<T>(&self, rows: TableBuilder<T>, costs: impl Fn(&T) -> &LayerCosts) -> Table {
         let mut rows = rows.number("parameters", "parameters", |row| costs(row).parameters).number(
             "forward_macs",
             "forward MACs",
@@ -167,7 +167,7 @@ mod tests {
     fn layers_are_sorted_by_the_products_that_are_shown() {
         let network = build("resnet18", Dataset::Imagenet).unwrap();
         let first = |stage| {
-            let csv = Sheet::new(&network, Workload::published(stage, 1), Order::Macs).layers().to_csv();
+            let csv = LayerSheet::new(&network, Workload::published(stage, 1), LayerOrder::Macs).layers().to_csv();
             csv.lines().nth(1).unwrap_or_default().to_owned()
         };
         // 64 filters of 3 x 7 x 7 at 112 x 112 places are 118,013,952; 64 of 64 x 3 x 3 at 56 x 56 are 115,605,504, in training three

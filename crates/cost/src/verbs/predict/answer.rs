@@ -1,13 +1,14 @@
 //! The predictions for one network.
 
 use crate::fingerprint::{
-    Call, Expected, MaxBatch, MemoryLimit, Predicted, Prediction, Shares, Verdict, check_understood,
+    ExpectedError, FitDecision, FitVerdict, LatencyShares, MaxBatch, MemoryLimit, PredictedValue, Prediction,
+    check_understood,
 };
-use crate::verbs::extents::Extents;
-use crate::verbs::source::Device;
+use crate::verbs::extents::NetworkExtents;
+use crate::verbs::source::TargetDevice;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
-use perf4sight_memory::{Alive, Timeline};
+use perf4sight_memory::{MemoryTimeline, TensorsAtPeak};
 use perf4sight_network::Network;
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
@@ -15,55 +16,55 @@ use std::collections::BTreeMap;
 /// The share of the memory of tensors up to which it does not matter that a file leaves it open.
 const LITTLE: f64 = 0.02;
 
-pub(super) struct Answer {
+pub(super) struct NetworkAnswer {
     pub network: String,
     /// The expected errors of latency and memory, if they were tested.
-    pub expected: BTreeMap<Quantity, Expected>,
+    pub expected: BTreeMap<Quantity, ExpectedError>,
     /// One per batch size, in the requested order.
-    pub points: Vec<Point>,
+    pub points: Vec<BatchPrediction>,
     /// The memory limit, if the memory fingerprint or the request gives one.
     pub limit: Option<MemoryLimit>,
     /// The largest batch that fits, if there is a memory fingerprint.
     pub max_batch: Option<MaxBatch>,
     /// The components of the largest requested batch; only if one network is requested.
-    pub breakdown: Option<Breakdown>,
+    pub breakdown: Option<PredictionBreakdown>,
 }
 
-pub(super) struct Point {
+pub(super) struct BatchPrediction {
     pub batch: u64,
     pub latency: Option<Prediction>,
     pub memory: Option<Prediction>,
     /// The memory that the allocator reserves for tensors.
-    pub tensors: Option<Predicted>,
+    pub tensors: Option<PredictedValue>,
     /// The least and the most that these may be.
-    pub tensors_between: Option<[Predicted; 2]>,
-    /// The memory that counts against [`Answer::limit`].
-    pub need: Option<Predicted>,
-    pub verdict: Option<Verdict>,
+    pub tensors_between: Option<[PredictedValue; 2]>,
+    /// The memory that counts against [`NetworkAnswer::limit`].
+    pub need: Option<PredictedValue>,
+    pub verdict: Option<FitVerdict>,
 }
 
-pub(super) struct Breakdown {
+pub(super) struct PredictionBreakdown {
     pub batch: u64,
-    pub shares: Option<Shares>,
-    pub alive: Option<Alive>,
-    pub timeline: Option<Timeline>,
+    pub shares: Option<LatencyShares>,
+    pub alive: Option<TensorsAtPeak>,
+    pub timeline: Option<MemoryTimeline>,
 }
 
-pub(super) struct Question<'a> {
+pub(super) struct PredictQuestion<'a> {
     /// The fingerprints of every device; at least one device.
-    pub devices: &'a [Device],
+    pub devices: &'a [TargetDevice],
     pub batches: &'a [u64],
     /// The memory limit, if it is not the memory of the profiled device.
     pub limit: Option<Bytes>,
     /// The sizes of networks' inputs and outputs.
-    pub extents: &'a Extents,
+    pub extents: &'a NetworkExtents,
     /// Whether to break down the largest batch size.
     pub breakdown: bool,
     /// Whether to include the memory timeline of that step.
     pub timeline: bool,
 }
 
-impl Question<'_> {
+impl PredictQuestion<'_> {
     /// The data set whose images known networks read.
     pub fn dataset(&self) -> &str {
         &self.devices[0].fingerprints.subject().dataset
@@ -73,28 +74,33 @@ impl Question<'_> {
     ///
     /// # Errors
     /// A network of which too little is understood.
-    pub fn ask(&self, name: &str, network: &Network) -> Result<Vec<Answer>> {
+    pub fn answer(&self, name: &str, network: &Network) -> Result<Vec<NetworkAnswer>> {
         check_understood(network)?;
         self.devices.iter().map(|device| self.ask_device(device, name, network)).collect()
     }
 
-    fn ask_device(&self, Device { fingerprints, step, .. }: &Device, name: &str, network: &Network) -> Result<Answer> {
+    fn ask_device(
+        &self,
+        TargetDevice { fingerprints, step, .. }: &TargetDevice,
+        name: &str,
+        network: &Network,
+    ) -> Result<NetworkAnswer> {
         network.check_step(*step)?;
         let [latency, memory] = [&fingerprints.latency, &fingerprints.memory]
             .map(|one| one.as_ref().map(|one| one.about_step(network, *step, self.limit)).transpose());
         let (latency, memory) = (latency?, memory?);
-        let points = self.batches.iter().map(|&batch| Point {
+        let points = self.batches.iter().map(|&batch| BatchPrediction {
             batch,
-            latency: latency.as_ref().map(|about| about.at(batch)),
-            memory: memory.as_ref().map(|about| about.at(batch)),
+            latency: latency.as_ref().map(|about| about.predict(batch)),
+            memory: memory.as_ref().map(|about| about.predict(batch)),
             tensors: memory.as_ref().and_then(|about| about.tensors(batch)),
             tensors_between: memory.as_ref().and_then(|about| about.tensors_between(batch)),
-            need: memory.as_ref().and_then(|about| about.need(batch)),
+            need: memory.as_ref().and_then(|about| about.needed_memory(batch)),
             verdict: memory.as_ref().and_then(|about| about.verdict(batch)),
         });
         let points = points.collect();
         let largest = self.batches.iter().copied().max().filter(|_| self.breakdown || self.timeline);
-        let breakdown = largest.map(|batch| Breakdown {
+        let breakdown = largest.map(|batch| PredictionBreakdown {
             batch,
             shares: latency.as_ref().and_then(|about| about.shares(batch)),
             alive: memory.as_ref().and_then(|about| about.alive(batch)),
@@ -102,18 +108,18 @@ impl Question<'_> {
         });
         let expected = [(Quantity::Latency, &latency), (Quantity::Memory, &memory)]
             .into_iter()
-            .filter_map(|(quantity, about)| Some((quantity, about.as_ref()?.expected()?)))
+            .filter_map(|(quantity, about)| Some((quantity, about.as_ref()?.expected_error()?)))
             .collect();
         let limit = memory.as_ref().and_then(|about| about.limit());
         let max_batch = memory.as_ref().and_then(|about| about.max_batch());
-        Ok(Answer { network: name.to_owned(), expected, points, limit, max_batch, breakdown })
+        Ok(NetworkAnswer { network: name.to_owned(), expected, points, limit, max_batch, breakdown })
     }
 }
 
-impl Answer {
+impl NetworkAnswer {
     /// A warning where the network's file leaves the memory of tensors open by more than a little.
     pub fn open_memory(&self) -> Option<String> {
-        let open = |point: &&Point| match (point.tensors, point.tensors_between) {
+        let open = |point: &&BatchPrediction| match (point.tensors, point.tensors_between) {
             (Some(likely), Some([least, most])) => most.value() - least.value() > LITTLE * likely.value(),
             _ => false,
         };
@@ -129,13 +135,13 @@ impl Answer {
 
     /// All reasons why the network is out of distribution, each once.
     pub fn out_of_distribution(&self) -> Vec<String> {
-        reasons(self.points.iter().flat_map(Point::predictions))
+        reasons(self.points.iter().flat_map(BatchPrediction::predictions))
     }
 }
 
-impl Point {
+impl BatchPrediction {
     pub fn fits(&self) -> bool {
-        self.verdict.is_some_and(|verdict| verdict.call == Call::Fits)
+        self.verdict.is_some_and(|verdict| verdict.call == FitDecision::Fits)
     }
 
     /// The memory of tensors in words: "4.2 GiB", or "4.2 GiB (4.0 GiB – 4.9 GiB)" where the file can be read in several ways.

@@ -1,38 +1,39 @@
 //! The predictions for all networks on every device, and the networks that were skipped.
 
-use super::Answered;
-use super::answer::{Answer, Point};
-use crate::fingerprint::Fingerprints;
-use crate::verbs::named::Remarks;
-use crate::verbs::source::Device;
+use super::AnswerResult;
+use super::answer::{BatchPrediction, NetworkAnswer};
+use crate::fingerprint::DeviceFingerprints;
+use crate::verbs::named::NetworkRemarks;
+use crate::verbs::source::TargetDevice;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_step::workload::Step;
 use perf4sight_verb::Context;
 
-pub(super) struct Predictions {
+pub(super) struct DevicePredictions {
     pub devices: Vec<DeviceAnswers>,
     /// Networks that could not be predicted.
     pub skipped: Vec<(String, Error)>,
 }
 
 pub(super) struct DeviceAnswers {
-    pub fingerprints: Fingerprints,
+    pub fingerprints: DeviceFingerprints,
     pub step: Step,
-    pub answers: Vec<Answer>,
+    pub answers: Vec<NetworkAnswer>,
 }
 
-impl Predictions {
+impl DevicePredictions {
     /// Separates the networks that could not be predicted, with a warning each; if it is the only network, returns its
     /// error.
     pub fn collect(
         words: Vec<String>,
-        answered: Vec<Option<Answered>>,
-        devices: Vec<Device>,
+        answered: Vec<Option<AnswerResult>>,
+        devices: Vec<TargetDevice>,
         context: &mut Context,
     ) -> Result<Self> {
         let single = words.len() == 1;
-        let (mut skipped, mut remarks) = (Vec::new(), Remarks::default());
-        let unasked = |Device { fingerprints, step, .. }| DeviceAnswers { fingerprints, step, answers: Vec::new() };
+        let (mut skipped, mut remarks) = (Vec::new(), NetworkRemarks::default());
+        let unasked =
+            |TargetDevice { fingerprints, step, .. }| DeviceAnswers { fingerprints, step, answers: Vec::new() };
         let mut devices: Vec<DeviceAnswers> = devices.into_iter().map(unasked).collect();
         for (word, answered) in words.into_iter().zip(answered) {
             match answered {
@@ -49,7 +50,7 @@ impl Predictions {
             }
         }
         remarks.report(context);
-        Ok(Predictions { devices, skipped })
+        Ok(DevicePredictions { devices, skipped })
     }
 }
 
@@ -59,8 +60,8 @@ impl DeviceAnswers {
     }
 
     /// Networks for which some requested batch size may not fit.
-    pub fn unfit(&self) -> impl Iterator<Item = &Answer> {
-        self.answers.iter().filter(|answer| !answer.points.iter().all(Point::fits))
+    pub fn unfit(&self) -> impl Iterator<Item = &NetworkAnswer> {
+        self.answers.iter().filter(|answer| !answer.points.iter().all(BatchPrediction::fits))
     }
 }
 

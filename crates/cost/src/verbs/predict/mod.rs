@@ -10,16 +10,16 @@ mod summary;
 mod tables;
 mod trust;
 
-use super::named::{Named, Remarks};
-use super::source::{Device, Source};
-use super::wanted::Wanted;
+use super::named::{NamedNetwork, NetworkRemarks};
+use super::source::{FingerprintSource, TargetDevice};
+use super::wanted_step::WantedStep;
 use super::{NETWORKS, asked};
-use crate::fingerprint::Fingerprints;
-use answer::{Answer, Question};
-use answers::Predictions;
+use crate::fingerprint::DeviceFingerprints;
+use answer::{NetworkAnswer, PredictQuestion};
+use answers::DevicePredictions;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_network::Network;
 use perf4sight_report::Progress;
 use perf4sight_step::workload::{Step, Workload};
@@ -39,16 +39,16 @@ pub static VERB: VerbSpec =
 struct Predict {
     /// Known networks, `NAME@LEVEL` for one pruned to that percentage, ONNX files, folders of them, patterns.
     networks: Vec<String>,
-    wanted: Wanted,
+    wanted: WantedStep,
     /// Batch sizes, in the order they are shown.
     batches: Vec<u64>,
     /// Whether a step that may not fit is a failure.
     require_fit: bool,
-    form: Form,
+    form: OutputForm,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum OutputForm {
     Tables,
     /// Comma-separated rows and nothing else.
     Csv,
@@ -57,7 +57,7 @@ enum Form {
 /// With at least this many networks a progress bar is shown.
 const AWHILE: u64 = 100;
 
-type Answered = Result<(Vec<Answer>, Remarks)>;
+type AnswerResult = Result<(Vec<NetworkAnswer>, NetworkRemarks)>;
 
 impl Verb for Predict {
     /// Predicts every network; those that cannot be used are skipped, named, and make [`Summary::failure`].
@@ -66,7 +66,7 @@ impl Verb for Predict {
         let words = asked::expand(&self.networks)?;
         let is_page = words.len() == 1 && devices.len() == 1;
         let breakdown = is_page || context.console.mode().is_json();
-        let question = Question {
+        let question = PredictQuestion {
             devices: &devices,
             batches: &self.batches,
             limit: self.wanted.limit,
@@ -75,7 +75,7 @@ impl Verb for Predict {
             timeline: is_page && self.wanted.has_page(),
         };
         let answered = ask_all(&words, &question, context);
-        let predictions = Predictions::collect(words, answered, devices, context)?;
+        let predictions = DevicePredictions::collect(words, answered, devices, context)?;
         let limit = self.wanted.limit;
         let files = self.wanted.write("predictions", |ending| match ending {
             "html" => predictions.page(limit, context.warnings()).to_html(),
@@ -87,7 +87,7 @@ impl Verb for Predict {
 
 impl Predict {
     /// The devices, which can answer what is asked of them.
-    fn devices(&self, context: &mut Context) -> Result<Vec<Device>> {
+    fn devices(&self, context: &mut Context) -> Result<Vec<TargetDevice>> {
         let devices = self.wanted.devices(context)?;
         devices.iter().try_for_each(|device| self.check_memory(&device.fingerprints))?;
         let workloads = devices.iter().flat_map(|device| self.batches.iter().map(|&batch| (device.step, batch)));
@@ -96,7 +96,7 @@ impl Predict {
     }
 
     /// The predictions for programs, in the format of an ending.
-    fn data(&self, predictions: &Predictions, ending: &str, context: &Context) -> String {
+    fn data(&self, predictions: &DevicePredictions, ending: &str, context: &Context) -> String {
         match ending {
             "csv" => predictions.flat().to_csv(),
             _ => format!("{:#}\n", predictions.json(self.wanted.limit, context.warnings())),
@@ -106,7 +106,7 @@ impl Predict {
     /// Refuses to replace files of others, which predictions for no network are alike.
     fn check_output(&self, context: &mut Context) -> Result<()> {
         let devices = self.devices(context)?;
-        let nothing = Predictions::collect(Vec::new(), Vec::new(), devices, context)?;
+        let nothing = DevicePredictions::collect(Vec::new(), Vec::new(), devices, context)?;
         self.wanted.check_output(|ending| match ending {
             "html" => overwrite::GENERATOR.to_owned(),
             _ => self.data(&nothing, ending, context),
@@ -116,17 +116,17 @@ impl Predict {
     /// Refuses to require that steps fit if the device's memory is unknown.
     fn check(&self) -> Result<()> {
         match self.wanted.source {
-            Source::Targets(_) if self.require_fit && self.wanted.limit.is_none() => {
+            FingerprintSource::Targets(_) if self.require_fit && self.wanted.limit.is_none() => {
                 Err(Error::usage("the memory limit is unknown")
                     .expected("mem_limit (--mem-limit) if require_fit (--require-fit) is used with target (--target)")
                     .help("set the memory limit, such as 8GiB"))
             }
-            Source::Targets(_) | Source::Fingerprint(_) => Ok(()),
+            FingerprintSource::Targets(_) | FingerprintSource::Fingerprint(_) => Ok(()),
         }
     }
 
     /// Refuses requests about memory that no fingerprint can answer.
-    fn check_memory(&self, fingerprints: &Fingerprints) -> Result<()> {
+    fn check_memory(&self, fingerprints: &DeviceFingerprints) -> Result<()> {
         match fingerprints.memory.is_none() && (self.wanted.limit.is_some() || self.require_fit) {
             true => Err(self
                 .wanted
@@ -147,34 +147,35 @@ impl Section for Predict {
 }
 
 /// Predicts every network, in parallel; none for those that Ctrl-C prevented.
-fn ask_all(words: &[String], question: &Question, context: &Context) -> Vec<Option<Answered>> {
+fn ask_all(words: &[String], question: &PredictQuestion, context: &Context) -> Vec<Option<AnswerResult>> {
     let progress = match words.len() as u64 {
         few @ ..AWHILE => Progress::silent(few),
         many => context.console.progress(many, "predict"),
     };
     let cancel = &context.cancel;
     let asked = words.par_iter().map(|word| {
-        let answered = (!cancel.load(Ordering::Relaxed)).then(|| ask(word, question));
+        let answered = (!cancel.load(Ordering::Relaxed)).then(|| answer_network(word, question));
         progress.advance(1);
         answered
     });
     asked.collect()
 }
 
-fn ask(word: &str, question: &Question) -> Answered {
-    let Named { network, mut remarks } = Named::asked(word, question.dataset(), question.extents)?;
-    let answers = question.ask(word, &network)?;
-    remarks.warnings.extend(answers.iter().find_map(Answer::open_memory));
+fn answer_network(word: &str, question: &PredictQuestion) -> AnswerResult {
+    let NamedNetwork { network, mut remarks } =
+        NamedNetwork::load_with_extents(word, question.dataset(), question.extents)?;
+    let answers = question.answer(word, &network)?;
+    remarks.warnings.extend(answers.iter().find_map(NetworkAnswer::open_memory));
     remarks.warnings.extend(question.devices.iter().find_map(|device| refused(word, &network, question, device.step)));
     Ok((answers, remarks))
 }
 
 /// That PyTorch refuses the smallest of the steps.
-fn refused(word: &str, network: &Network, question: &Question, step: Step) -> Option<String> {
+fn refused(word: &str, network: &Network, question: &PredictQuestion, step: Step) -> Option<String> {
     let samples = question.batches.iter().min()? / step.accumulate.passes();
     let normalisation = network.normalising_single_values(step, samples)?;
     Some(format!(
         "PyTorch refuses to train {word} with {} in a pass: the batch normalisation {normalisation} has a single value of each channel",
-        counted(samples, "sample")
+        count_text(samples, "sample")
     ))
 }

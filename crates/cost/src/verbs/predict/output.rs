@@ -1,15 +1,17 @@
 //! Predictions for programs: a flat table with a row per network and batch size, and JSON with all data.
 
-use super::answer::{Answer, Breakdown, Point};
-use super::answers::{DeviceAnswers, Predictions};
-use crate::fingerprint::{Basis, Expected, Fingerprints, MemoryLimit, Predicted, Prediction, Subject};
+use super::answer::{BatchPrediction, NetworkAnswer, PredictionBreakdown};
+use super::answers::{DeviceAnswers, DevicePredictions};
+use crate::fingerprint::{
+    DeviceFingerprints, ExpectedError, FingerprintSubject, IntervalBasis, MemoryLimit, PredictedValue, Prediction,
+};
 use perf4sight_base::error::Error;
 use perf4sight_base::units::Bytes;
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Table, TableColumn};
 use perf4sight_step::workload::Quantity;
 use serde_json::{Map, Value, json};
 
-impl Predictions {
+impl DevicePredictions {
     /// Every prediction with all details, for CSV.
     pub(super) fn flat(&self) -> Table {
         let tables = self.devices.iter().map(DeviceAnswers::flat);
@@ -37,11 +39,11 @@ impl Predictions {
 impl DeviceAnswers {
     /// Every prediction with all details, for CSV.
     fn flat(&self) -> Table {
-        let heads = ["network", "device", "dataset", "stage"].map(|key| Column::text(key, ""));
-        let tail = ["max_batch_safe", "max_batch_likely", "limit_bytes"].map(|key| Column::number(key, ""));
-        let tail = tail.into_iter().chain(["limit_counts", "step"].map(|key| Column::text(key, "")));
+        let heads = ["network", "device", "dataset", "stage"].map(|key| TableColumn::text(key, ""));
+        let tail = ["max_batch_safe", "max_batch_likely", "limit_bytes"].map(|key| TableColumn::number(key, ""));
+        let tail = tail.into_iter().chain(["limit_counts", "step"].map(|key| TableColumn::text(key, "")));
         let mut table = Table::new("", heads.into_iter().chain(columns(&self.fingerprints)).chain(tail));
-        let (Subject { device, dataset, .. }, step) = (self.fingerprints.subject(), self.step.cell());
+        let (FingerprintSubject { device, dataset, .. }, step) = (self.fingerprints.subject(), self.step.cell());
         for answer in &self.answers {
             let heads = [&answer.network, device, dataset, self.step.stage.name()].map(Cell::from);
             let max_batch = [answer.max_batch.map(|max| max.safe), answer.max_batch.map(|max| max.likely)];
@@ -60,7 +62,7 @@ impl DeviceAnswers {
     }
 
     fn json(&self, asked: Option<Bytes>) -> Value {
-        let Subject { device, dataset, .. } = self.fingerprints.subject();
+        let FingerprintSubject { device, dataset, .. } = self.fingerprints.subject();
         let fitted = self.fingerprints.iter().map(|one| {
             let (step, prior) = (one.subject().step.cell(), one.is_prior());
             let about = json!({ "prior": prior, "method": one.recipe().method.name(), "step": step, "scores": one.scores, "left_out": one.left_out, "settings": one.settings });
@@ -76,7 +78,7 @@ impl DeviceAnswers {
         })
     }
 
-    fn network(&self, answer: &Answer, asked: Option<Bytes>) -> Value {
+    fn network(&self, answer: &NetworkAnswer, asked: Option<Bytes>) -> Value {
         let mut predictions = Table::new("", columns(&self.fingerprints));
         answer.points.iter().for_each(|point| predictions.row(cells(point)));
         let limit = |limit: MemoryLimit| {
@@ -94,38 +96,38 @@ impl DeviceAnswers {
             "max_batch": answer.max_batch.map(|max| json!({ "safe": max.safe, "likely": max.likely })),
             "unlike": answer.out_of_distribution(),
             "predictions": predictions.to_json(),
-            "breakdown": answer.breakdown.as_ref().map(breakdown),
+            "breakdown": answer.breakdown.as_ref().map(breakdown_json),
         })
     }
 }
 
-fn columns(fingerprints: &Fingerprints) -> Vec<Column> {
-    let mut columns = vec![Column::number("bs", "")];
+fn columns(fingerprints: &DeviceFingerprints) -> Vec<TableColumn> {
+    let mut columns = vec![TableColumn::number("bs", "")];
     for fingerprint in fingerprints.iter() {
         let (quantity, unit) = match fingerprint.subject().quantity {
             Quantity::Latency => ("latency", "ms"),
             Quantity::Memory => ("memory", "bytes"),
         };
-        let keys = ["", "_low", "_high"].map(|end| Column::number(format!("{quantity}{end}_{unit}"), ""));
-        columns.extend(keys.into_iter().chain([Column::text(format!("{quantity}_interval"), "")]));
+        let keys = ["", "_low", "_high"].map(|end| TableColumn::number(format!("{quantity}{end}_{unit}"), ""));
+        columns.extend(keys.into_iter().chain([TableColumn::text(format!("{quantity}_interval"), "")]));
     }
     columns.extend([
-        Column::number("throughput_per_s", ""),
-        Column::number("tensors_bytes", ""),
-        Column::number("tensors_low_bytes", ""),
-        Column::number("tensors_high_bytes", ""),
-        Column::number("need_bytes", ""),
-        Column::text("verdict", ""),
-        Column::number("fits_probability", ""),
-        Column::text("unlike", ""),
+        TableColumn::number("throughput_per_s", ""),
+        TableColumn::number("tensors_bytes", ""),
+        TableColumn::number("tensors_low_bytes", ""),
+        TableColumn::number("tensors_high_bytes", ""),
+        TableColumn::number("need_bytes", ""),
+        TableColumn::text("verdict", ""),
+        TableColumn::number("fits_probability", ""),
+        TableColumn::text("unlike", ""),
     ]);
     columns
 }
 
-fn cells(point: &Point) -> Vec<Cell> {
+fn cells(point: &BatchPrediction) -> Vec<Cell> {
     let mut cells = vec![point.batch.into()];
-    point.predictions().for_each(|prediction| cells.extend(predicted(prediction)));
-    let bytes = |memory: Predicted| Bytes::from_mib(memory.value());
+    point.predictions().for_each(|prediction| cells.extend(prediction_cells(prediction)));
+    let bytes = |memory: PredictedValue| Bytes::from_mib(memory.value());
     cells.extend([
         point.throughput().into(),
         point.tensors.map(bytes).into(),
@@ -140,10 +142,10 @@ fn cells(point: &Point) -> Vec<Cell> {
 }
 
 /// The expected error and its test: on `levels` of profiled networks or on networks `left_out`.
-fn error(expected: Option<&Expected>) -> Value {
+fn error(expected: Option<&ExpectedError>) -> Value {
     match expected {
-        Some(Expected::Levels { mape, rows }) => json!({ "of": "levels", "mape": mape, "rows": rows }),
-        Some(Expected::LeftOut { mape, networks, worst, worst_mape }) => json!({
+        Some(ExpectedError::Levels { mape, rows }) => json!({ "of": "levels", "mape": mape, "rows": rows }),
+        Some(ExpectedError::LeftOut { mape, networks, worst, worst_mape }) => json!({
             "of": "left_out", "mape": mape, "networks": networks, "worst": worst, "worst_mape": worst_mape
         }),
         None => Value::Null,
@@ -151,16 +153,16 @@ fn error(expected: Option<&Expected>) -> Value {
 }
 
 /// Value, lower end, upper end, and the basis of the interval.
-fn predicted(prediction: &Prediction) -> [Cell; 4] {
+fn prediction_cells(prediction: &Prediction) -> [Cell; 4] {
     let interval = prediction.interval;
     let basis = interval.map(|interval| match interval.basis {
-        Basis::Conformal => "conformal",
-        Basis::Estimated => "estimated",
-        Basis::Levels => "levels",
-        Basis::Networks => "networks",
-        Basis::Rows => "rows",
-        Basis::Prior => "prior",
-        Basis::OtherStep => "other_step",
+        IntervalBasis::Conformal => "conformal",
+        IntervalBasis::Estimated => "estimated",
+        IntervalBasis::Levels => "levels",
+        IntervalBasis::Networks => "networks",
+        IntervalBasis::Rows => "rows",
+        IntervalBasis::Prior => "prior",
+        IntervalBasis::OtherStep => "other_step",
     });
     [
         prediction.value.into(),
@@ -170,7 +172,7 @@ fn predicted(prediction: &Prediction) -> [Cell; 4] {
     ]
 }
 
-fn breakdown(breakdown: &Breakdown) -> Value {
+fn breakdown_json(breakdown: &PredictionBreakdown) -> Value {
     let parts = breakdown.tables().into_iter().map(|table| (table.columns[0].key.clone(), table.to_json()));
     let parts: Map<String, Value> = parts.collect();
     json!({ "bs": breakdown.batch, "by": parts })

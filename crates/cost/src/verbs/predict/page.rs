@@ -1,16 +1,16 @@
 //! The predictions as a page: the console output and, for a single network, the memory timeline of a step.
 
-use super::answers::{DeviceAnswers, Predictions};
+use super::answers::{DeviceAnswers, DevicePredictions};
 use crate::verbs::timeline;
 use perf4sight_base::units::Bytes;
-use perf4sight_report::{Block, Page, Tone, sentence};
+use perf4sight_report::{AnswerTone, Block, Page, sentence};
 
-impl Predictions {
+impl DevicePredictions {
     /// A page for people, with what they were warned of; `asked` is the requested limit.
     pub fn page(&self, asked: Option<Bytes>, warnings: &[String]) -> Page {
         let subtitle = self.devices.iter().map(DeviceAnswers::subject).collect::<Vec<_>>().join("; ");
         let mut page = Page::new("Predictions", subtitle);
-        let sentences = self.sentences(asked);
+        let sentences = self.to_sentences(asked);
         let verdict = sentences.lines().map(|line| Block::Verdict(self.tone(), sentence(line)));
         page.chapter("Answer", verdict.chain(self.tables().into_iter().map(Block::Table)));
         page.chapter("Memory over a step", self.devices.iter().flat_map(DeviceAnswers::timelines));
@@ -21,10 +21,10 @@ impl Predictions {
     }
 
     /// The tone of the answer, by how well the requested steps fit; nothing measured is a reason to read on.
-    fn tone(&self) -> Tone {
+    fn tone(&self) -> AnswerTone {
         let is_prior = self.devices.iter().any(|device| device.fingerprints.are_priors());
         let all = || self.devices.iter().flat_map(|device| &device.answers).flat_map(|answer| &answer.points);
-        if all().all(|point| point.fits()) && !is_prior { Tone::Good } else { Tone::Caution }
+        if all().all(|point| point.fits()) && !is_prior { AnswerTone::Good } else { AnswerTone::Caution }
     }
 }
 

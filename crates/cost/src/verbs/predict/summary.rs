@@ -1,20 +1,20 @@
 //! The summary: answer, tables and remarks, and the exit status if a network was skipped or does not fit.
 
-use super::answer::{Answer, Point};
-use super::answers::{DeviceAnswers, Predictions};
-use super::{Form, Predict};
+use super::answer::{BatchPrediction, NetworkAnswer};
+use super::answers::{DeviceAnswers, DevicePredictions};
+use super::{OutputForm, Predict};
 use perf4sight_base::error::Error;
-use perf4sight_base::units::{counted, grouped};
+use perf4sight_base::units::{count_text, grouped_digits};
 use perf4sight_verb::{Context, Summary};
 use std::path::PathBuf;
 
-impl Predictions {
+impl DevicePredictions {
     pub fn summary(self, asked: &Predict, files: Vec<(&'static str, PathBuf)>, context: &Context) -> Summary {
         let json = self.json(asked.wanted.limit, context.warnings());
         let shown = match asked.form {
-            Form::Csv => Summary { headline: self.flat().to_csv().trim_end().to_owned(), ..Summary::default() },
-            Form::Tables => Summary {
-                answer: self.sentences(asked.wanted.limit),
+            OutputForm::Csv => Summary { headline: self.flat().to_csv().trim_end().to_owned(), ..Summary::default() },
+            OutputForm::Tables => Summary {
+                answer: self.to_sentences(asked.wanted.limit),
                 headline: self.remarks().join("\n"),
                 tables: self.tables(),
                 ..Summary::default()
@@ -25,16 +25,20 @@ impl Predictions {
     }
 
     fn unfit(&self) -> Option<Error> {
-        let unfit: Vec<(&DeviceAnswers, &Answer)> =
+        let unfit: Vec<(&DeviceAnswers, &NetworkAnswer)> =
             self.devices.iter().flat_map(|device| device.unfit().map(move |answer| (device, answer))).collect();
         let (device, first) = unfit.first()?;
-        let batches: Vec<String> =
-            first.points.iter().filter(|point: &&Point| !point.fits()).map(|point| point.batch.to_string()).collect();
+        let batches: Vec<String> = first
+            .points
+            .iter()
+            .filter(|point: &&BatchPrediction| !point.fits())
+            .map(|point| point.batch.to_string())
+            .collect();
         let place = if self.devices.len() > 1 { format!(" on {}", device.name()) } else { String::new() };
         let more = match unfit.len() {
             1 => String::new(),
             more if self.devices.len() > 1 => format!(", nor may {} more", more - 1),
-            more => format!(", nor may {}", counted(more as u64 - 1, "other network")),
+            more => format!(", nor may {}", count_text(more as u64 - 1, "other network")),
         };
         Some(
             Error::unfit(format!("{} may not fit at batch size {}{place}{more}", first.network, batches.join(", ")))
@@ -47,9 +51,13 @@ impl Predictions {
         let answered = self.devices.first().map_or(0, |device| device.answers.len());
         let (skipped, all) = (self.skipped.len(), self.skipped.len() + answered);
         (skipped > 0).then(|| {
-            Error::input(format!("{} of {} networks were skipped", grouped(skipped as u64), grouped(all as u64)))
-                .expected("networks that the warnings above do not name")
-                .help("correct them or leave them out; what was predicted of the others stands")
+            Error::input(format!(
+                "{} of {} networks were skipped",
+                grouped_digits(skipped as u64),
+                grouped_digits(all as u64)
+            ))
+            .expected("networks that the warnings above do not name")
+            .help("correct them or leave them out; what was predicted of the others stands")
         })
     }
 }

@@ -1,16 +1,16 @@
 //! Predictions as tables for people: a page for one network, one line per network for many.
 
-use super::answer::{Answer, Breakdown, Point};
-use super::answers::{DeviceAnswers, Predictions};
-use crate::fingerprint::{Interval, Prediction, Share};
-use crate::verbs::verdict::{called, ends};
+use super::answer::{BatchPrediction, NetworkAnswer, PredictionBreakdown};
+use super::answers::{DeviceAnswers, DevicePredictions};
+use crate::fingerprint::{LatencyShare, Prediction, PredictionInterval};
+use crate::verbs::verdict::{decision_text, interval_cell};
 use perf4sight_base::units::{Bytes, Percent};
-use perf4sight_memory::{Alive, Role};
-use perf4sight_report::{Cell, Rows, Table};
+use perf4sight_memory::{TensorRole, TensorsAtPeak};
+use perf4sight_report::{Cell, Table, TableBuilder};
 
 const LAYERS: usize = 5;
 
-impl Predictions {
+impl DevicePredictions {
     /// The predictions of one device, or one line per device.
     pub fn tables(&self) -> Vec<Table> {
         match self.devices.as_slice() {
@@ -48,12 +48,12 @@ impl DeviceAnswers {
 
 /// A table per quantity, memory with its verdict first; a line per batch size, or per network and batch size if there
 /// are several networks.
-fn predictions(answers: &[Answer], what: &str) -> Vec<Table> {
+fn predictions(answers: &[NetworkAnswer], what: &str) -> Vec<Table> {
     // Numbers are never truncated, and verdicts must not be either.
     let mut memory = lines(answers, ["memory", what], |point| point.memory.as_ref()).number(
         "verdict",
         "verdict",
-        |(_, point, _)| point.verdict.map(called),
+        |(_, point, _)| point.verdict.map(decision_text),
     );
     if answers.len() > 1 {
         memory = memory.number("max_batch_safe", "max bs", |(answer, ..)| answer.max_batch.map(|max| max.safe));
@@ -63,24 +63,24 @@ fn predictions(answers: &[Answer], what: &str) -> Vec<Table> {
         "samples/s",
         |(_, point, _)| point.throughput(),
     );
-    [memory, latency].map(Rows::table).into_iter().filter(|table| !table.is_empty()).collect()
+    [memory, latency].map(TableBuilder::table).into_iter().filter(|table| !table.is_empty()).collect()
 }
 
 /// For a single network, which the title names, the interval's ends are shown. For several networks the interval is
 /// shown relative to the value, which keeps lines short and networks comparable.
 fn lines<'a>(
-    answers: &'a [Answer],
+    answers: &'a [NetworkAnswer],
     [quantity, what]: [&str; 2],
-    of: fn(&Point) -> Option<&Prediction>,
-) -> Rows<(&'a Answer, &'a Point, &'a Prediction)> {
+    of: fn(&BatchPrediction) -> Option<&Prediction>,
+) -> TableBuilder<(&'a NetworkAnswer, &'a BatchPrediction, &'a Prediction)> {
     let several = answers.len() > 1;
     let points = answers.iter().flat_map(|answer| answer.points.iter().map(move |point| (answer, point)));
     let points = points.filter_map(|(answer, point)| Some((answer, point, of(point)?)));
-    let mut rows = Rows::new(format!("{what}: {quantity}"), points);
+    let mut rows = TableBuilder::new(format!("{what}: {quantity}"), points);
     if several {
         rows = rows.text("network", "network", |(answer, ..)| answer.network.clone());
     }
-    let interval = if several { relative } else { ends };
+    let interval = if several { relative } else { interval_cell };
     rows.number("bs", if several { "bs" } else { "batch size" }, |(_, point, _)| point.batch)
         .number(quantity, quantity, |(.., prediction)| prediction.value.to_string())
         .number(&format!("{quantity}_interval"), "90 %", |(.., prediction)| interval(prediction))
@@ -92,7 +92,8 @@ fn relative(prediction: &Prediction) -> Cell {
         let percent = 100.0 * (end / prediction.value.value() - 1.0);
         if percent.abs() < 9.95 { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
     };
-    let written = |Interval { low, high, .. }| format!("{}/{} %", percent(low.value()), percent(high.value()));
+    let written =
+        |PredictionInterval { low, high, .. }| format!("{}/{} %", percent(low.value()), percent(high.value()));
     prediction.interval.map(written).into()
 }
 
@@ -100,34 +101,39 @@ fn relative(prediction: &Prediction) -> Cell {
 fn prior_table(devices: &[DeviceAnswers], title: String) -> Table {
     let answers = devices.iter().flat_map(|device| device.answers.iter().map(move |answer| (device, answer)));
     let lines = answers.flat_map(|(device, answer)| answer.points.iter().map(move |point| (device, answer, point)));
-    let mut table = Rows::new(title, lines);
+    let mut table = TableBuilder::new(title, lines);
     if devices.len() > 1 {
         table = table.text("device", "device", |(device, ..)| device.name().to_owned());
     }
     if networks(devices) > 1 {
         table = table.text("network", "network", |(_, answer, _)| answer.network.clone());
     }
-    let (all, memory) =
-        if is_page(devices) { ("in all, 90 %", ends as fn(&_) -> _) } else { ("in all up to", upper as _) };
+    let (all, memory) = if is_page(devices) {
+        ("in all, 90 %", interval_cell as fn(&_) -> _)
+    } else {
+        ("in all up to", upper_end_cell as _)
+    };
     table = table
         .number("bs", "bs", |(.., point)| point.batch)
         .number("tensors", "tensors", |(.., point)| point.tensors_in_words())
         .number("memory_interval", all, |(.., point)| point.memory.as_ref().map_or(Cell::Missing, memory));
     if is_limited(devices) {
-        table = table.number("verdict", "verdict", |(.., point)| point.verdict.map(called)).number(
+        table = table.number("verdict", "verdict", |(.., point)| point.verdict.map(decision_text)).number(
             "max_batch_safe",
             "max bs",
             |(_, answer, _)| answer.max_batch.map(|max| max.safe),
         );
     }
     table
-        .number("latency_interval", "latency, 90 %", |(.., point)| point.latency.as_ref().map_or(Cell::Missing, ends))
+        .number("latency_interval", "latency, 90 %", |(.., point)| {
+            point.latency.as_ref().map_or(Cell::Missing, interval_cell)
+        })
         .table()
 }
 
 /// In tables with many lines the lower end, which is hardly more than the tensors, is left out; the other formats have
 /// it.
-fn upper(prediction: &Prediction) -> Cell {
+fn upper_end_cell(prediction: &Prediction) -> Cell {
     prediction.interval.map(|interval| interval.high.to_string()).into()
 }
 
@@ -143,11 +149,11 @@ fn is_limited(devices: &[DeviceAnswers]) -> bool {
     devices.iter().flat_map(|device| &device.answers).any(|answer| answer.limit.is_some())
 }
 
-impl Breakdown {
+impl PredictionBreakdown {
     /// The components of latency and memory, if the fingerprints give them.
     pub(super) fn tables(&self) -> Vec<Table> {
         let shares = self.shares.as_ref().map(|shares| {
-            let of = |share: &Share| (share.name.clone(), share.latency.into(), share.latency.0);
+            let of = |share: &LatencyShare| (share.name.clone(), share.latency.into(), share.latency.0);
             let classes = shares.classes.iter().map(of).collect();
             let whole = shares.classes.iter().map(|share| share.latency.0).sum();
             let costliest = shares.layers.iter().take(LAYERS).map(of).collect();
@@ -166,7 +172,7 @@ impl Breakdown {
     }
 
     fn table(&self, [title, what, unit]: [&str; 3], parts: Vec<(String, Cell, f64)>, whole: f64) -> Table {
-        Rows::new(format!("{title}, batch size {}", self.batch), parts)
+        TableBuilder::new(format!("{title}, batch size {}", self.batch), parts)
             .text(what, what, |part| part.0.clone())
             .number(unit, unit.split('_').next().unwrap_or(unit), |part| part.1.clone())
             .number("share_percent", "share", |part| Percent(100.0 * part.2 / whole))
@@ -175,8 +181,8 @@ impl Breakdown {
 }
 
 /// The components of the peak, largest first.
-fn components(alive: &Alive) -> Vec<(&'static str, Bytes)> {
-    use Role::{ActivationGradients, Activations, OptimizerState, WeightGradients, Weights, Workspace};
+fn components(alive: &TensorsAtPeak) -> Vec<(&'static str, Bytes)> {
+    use TensorRole::{ActivationGradients, Activations, OptimizerState, WeightGradients, Weights, Workspace};
     let roles = [Weights, WeightGradients, OptimizerState, Activations, ActivationGradients, Workspace];
     let parts = roles.map(|role| (role.name(), alive.bytes(role))).into_iter();
     let mut parts: Vec<_> = parts.chain([("fragmentation", alive.fragmentation())]).collect();

@@ -1,19 +1,22 @@
 //! The remarks below the numbers: the basis of the intervals, the expected errors, and how networks differ from those
 //! profiled.
 
-use super::answer::Answer;
-use super::answers::{DeviceAnswers, NAMED, Predictions};
-use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, MaxBatch, OutOfDistribution, Prediction, taught};
+use super::answer::NetworkAnswer;
+use super::answers::{DeviceAnswers, DevicePredictions, NAMED};
+use crate::fingerprint::{
+    DeviceFingerprints, ExpectedError, Fingerprint, IntervalBasis, MaxBatch, OutOfDistribution, Prediction,
+    calibration_kinds,
+};
 use crate::verbs::assumed_threads::assumed_threads;
 use crate::verbs::shared_memory::shared_memory;
-use perf4sight_base::units::{Percent, grouped, listed};
+use perf4sight_base::units::{Percent, grouped_digits, list_text};
 use perf4sight_step::workload::{Quantity, Step, Trainable};
 use std::collections::BTreeSet;
 
 /// The maximum number of reasons for each of several networks.
 const REASONS: usize = 3;
 
-impl Predictions {
+impl DevicePredictions {
     pub fn remarks(&self) -> Vec<String> {
         let mut lines = match self.devices.as_slice() {
             [DeviceAnswers { answers, fingerprints, step }] => lines(answers, fingerprints, *step),
@@ -26,7 +29,7 @@ impl Predictions {
     }
 }
 
-fn lines(answers: &[Answer], fingerprints: &Fingerprints, step: Step) -> Vec<String> {
+fn lines(answers: &[NetworkAnswer], fingerprints: &DeviceFingerprints, step: Step) -> Vec<String> {
     let quantities: Vec<Quantity> =
         fingerprints.iter().map(Fingerprint::subject).map(|subject| subject.quantity).collect();
     let mut lines: Vec<String> = match answers {
@@ -38,7 +41,7 @@ fn lines(answers: &[Answer], fingerprints: &Fingerprints, step: Step) -> Vec<Str
         return lines;
     }
     for of in [basis, expectation] {
-        lines.extend(quantities.iter().flat_map(|&quantity| shared(answers, |answer| of(answer, quantity))));
+        lines.extend(quantities.iter().flat_map(|&quantity| shared_remarks(answers, |answer| of(answer, quantity))));
     }
     lines.extend(other_step(fingerprints, step));
     lines.extend(foreign(answers));
@@ -62,7 +65,7 @@ const ALL_TRAINED: &str = "all weights are taken to be trained, each with a grad
                            names the others";
 
 /// The basis of an answer for another step than those that were profiled.
-fn other_step(fingerprints: &Fingerprints, step: Step) -> Vec<String> {
+fn other_step(fingerprints: &DeviceFingerprints, step: Step) -> Vec<String> {
     let others = fingerprints.iter().map(Fingerprint::subject).filter(|subject| subject.step != step);
     let lines = others.map(|subject| {
         let how = match subject.quantity {
@@ -81,27 +84,28 @@ fn other_step(fingerprints: &Fingerprints, step: Step) -> Vec<String> {
     lines.collect()
 }
 
-fn largest_batch(answer: &Answer, fingerprints: &Fingerprints) -> Option<String> {
+fn largest_batch(answer: &NetworkAnswer, fingerprints: &DeviceFingerprints) -> Option<String> {
     let MaxBatch { safe, likely } = answer.max_batch?;
     let sizes = match (safe, likely) {
         (0, 0) => "none fits".to_owned(),
-        _ if safe == likely => format!("{} is safe, and no larger one likely to fit", grouped(safe)),
-        _ => format!("{} is safe, {} as likely to fit as not", grouped(safe), grouped(likely)),
+        _ if safe == likely => format!("{} is safe, and no larger one likely to fit", grouped_digits(safe)),
+        _ => format!("{} is safe, {} as likely to fit as not", grouped_digits(safe), grouped_digits(likely)),
     };
     let profiled =
         fingerprints.memory.as_ref().map(Fingerprint::largest_batch).filter(|profiled| (1..likely).contains(profiled));
-    let beyond = profiled.map_or(String::new(), |profiled| format!("; none above {} was profiled", grouped(profiled)));
+    let beyond =
+        profiled.map_or(String::new(), |profiled| format!("; none above {} was profiled", grouped_digits(profiled)));
     Some(format!("largest batch: {sizes}{beyond}"))
 }
 
 /// All reasons why a network is out of distribution.
-fn out_of_distribution(answer: &Answer) -> Option<String> {
+fn out_of_distribution(answer: &NetworkAnswer) -> Option<String> {
     let reasons = answer.out_of_distribution();
     (!reasons.is_empty()).then(|| format!("unlike what was profiled: {}", reasons.join("; ")))
 }
 
 /// The first reasons why one of several networks is out of distribution; the other formats have all of them.
-fn shortly(answer: &Answer) -> Option<String> {
+fn shortly(answer: &NetworkAnswer) -> Option<String> {
     let reasons = answer.out_of_distribution();
     let first = reasons[..reasons.len().min(REASONS)].join("; ");
     let more = match reasons.len().saturating_sub(REASONS) {
@@ -112,7 +116,7 @@ fn shortly(answer: &Answer) -> Option<String> {
 }
 
 /// Remarks on networks, each once; a remark that does not apply to all networks names those it applies to.
-fn shared(answers: &[Answer], of: impl Fn(&Answer) -> Option<String>) -> Vec<String> {
+fn shared_remarks(answers: &[NetworkAnswer], of: impl Fn(&NetworkAnswer) -> Option<String>) -> Vec<String> {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for (line, network) in answers.iter().filter_map(|answer| Some((of(answer)?, answer.network.as_str()))) {
         match lines.iter_mut().find(|(known, _)| *known == line) {
@@ -121,12 +125,13 @@ fn shared(answers: &[Answer], of: impl Fn(&Answer) -> Option<String>) -> Vec<Str
         }
     }
     let all = lines.len() == 1;
-    let written =
-        |(line, networks): (String, Vec<&str>)| if all { line } else { format!("{line}: {}", listed(networks, NAMED)) };
+    let written = |(line, networks): (String, Vec<&str>)| {
+        if all { line } else { format!("{line}: {}", list_text(networks, NAMED)) }
+    };
     lines.into_iter().map(written).collect()
 }
 
-fn prediction(answer: &Answer, quantity: Quantity) -> Option<&Prediction> {
+fn prediction(answer: &NetworkAnswer, quantity: Quantity) -> Option<&Prediction> {
     let point = answer.points.first()?;
     match quantity {
         Quantity::Latency => point.latency.as_ref(),
@@ -134,7 +139,7 @@ fn prediction(answer: &Answer, quantity: Quantity) -> Option<&Prediction> {
     }
 }
 
-fn basis(answer: &Answer, quantity: Quantity) -> Option<String> {
+fn basis(answer: &NetworkAnswer, quantity: Quantity) -> Option<String> {
     Some(match prediction(answer, quantity)?.interval {
         Some(interval) => format!("{quantity} intervals: {}", interval.basis),
         None => {
@@ -144,14 +149,14 @@ fn basis(answer: &Answer, quantity: Quantity) -> Option<String> {
 }
 
 /// The expected error: for levels of a profiled network, or for networks that were not profiled.
-fn expectation(answer: &Answer, quantity: Quantity) -> Option<String> {
+fn expectation(answer: &NetworkAnswer, quantity: Quantity) -> Option<String> {
     let interval = prediction(answer, quantity)?.interval;
     let expected = match answer.expected.get(&quantity) {
-        Some(Expected::Levels { mape, rows }) => {
+        Some(ExpectedError::Levels { mape, rows }) => {
             let mape = Percent(*mape);
             format!("off by {mape} on average for levels of profiled networks, over {rows} rows it was not fitted on")
         }
-        Some(Expected::LeftOut { mape, networks, worst, worst_mape }) => format!(
+        Some(ExpectedError::LeftOut { mape, networks, worst, worst_mape }) => format!(
             "off by {} on average for networks nobody profiled but like those profiled, at worst by {} ({worst}), over {networks} left out \
              in turn",
             Percent(*mape),
@@ -159,13 +164,13 @@ fn expectation(answer: &Answer, quantity: Quantity) -> Option<String> {
         ),
         None => match interval.map(|interval| interval.basis) {
             // The remark on intervals covers these.
-            Some(Basis::Prior | Basis::OtherStep) => return None,
-            Some(Basis::Rows) => {
+            Some(IntervalBasis::Prior | IntervalBasis::OtherStep) => return None,
+            Some(IntervalBasis::Rows) => {
                 "not tested on rows besides those that it was calibrated with, which the intervals rest on".to_owned()
             }
-            Some(Basis::Conformal | Basis::Estimated | Basis::Levels | Basis::Networks) => {
-                "not tested since it was fitted or calibrated; the intervals are all there is to go by".to_owned()
-            }
+            Some(
+                IntervalBasis::Conformal | IntervalBasis::Estimated | IntervalBasis::Levels | IntervalBasis::Networks,
+            ) => "not tested since it was fitted or calibrated; the intervals are all there is to go by".to_owned(),
             None => "never tested on networks like this".to_owned(),
         },
     };
@@ -174,11 +179,11 @@ fn expectation(answer: &Answer, quantity: Quantity) -> Option<String> {
 
 /// A warning that the errors do not apply to a network that is out of distribution for reasons other than batch size
 /// and unsupported operations.
-fn foreign(answers: &[Answer]) -> Option<String> {
+fn foreign(answers: &[NetworkAnswer]) -> Option<String> {
     let apart = |reason: &OutOfDistribution| {
         !matches!(reason, OutOfDistribution::Batch { .. } | OutOfDistribution::NotUnderstood { .. })
     };
-    let is_foreign = |answer: &&Answer| {
+    let is_foreign = |answer: &&NetworkAnswer| {
         let mut predictions = answer.points.iter().flat_map(|point| point.predictions());
         predictions.any(|prediction| prediction.out_of_distribution.iter().any(apart))
     };
@@ -186,14 +191,15 @@ fn foreign(answers: &[Answer]) -> Option<String> {
     match (foreign.as_slice(), answers) {
         ([], _) => None,
         (_, [_]) => Some("this network is unlike those that these errors are of: go by its intervals".to_owned()),
-        (some, _) => {
-            Some(format!("unlike the networks that these errors are of, go by the intervals: {}", listed(some, NAMED)))
-        }
+        (some, _) => Some(format!(
+            "unlike the networks that these errors are of, go by the intervals: {}",
+            list_text(some, NAMED)
+        )),
     }
 }
 
 /// The operations without measured latency that a profile with calibration networks would have measured.
-fn teachable(answers: &[Answer]) -> Option<String> {
+fn teachable(answers: &[NetworkAnswer]) -> Option<String> {
     let latencies = answers.iter().flat_map(|answer| &answer.points).filter_map(|point| point.latency.as_ref());
     let reasons = latencies.flat_map(|latency| &latency.out_of_distribution);
     let unseen: BTreeSet<&String> = reasons
@@ -206,12 +212,12 @@ fn teachable(answers: &[Answer]) -> Option<String> {
     if unseen.is_empty() {
         return None;
     }
-    let taught = taught();
+    let taught = calibration_kinds();
     let missed: Vec<&str> = unseen.into_iter().filter(|what| taught.contains(*what)).map(String::as_str).collect();
     (!missed.is_empty()).then(|| {
         format!(
             "for narrower latency intervals profile with teach = True in [profile], which measures {}",
-            listed(missed, NAMED)
+            list_text(missed, NAMED)
         )
     })
 }

@@ -1,7 +1,7 @@
 //! The tests of the section: of the existing networks, or from a test configuration.
 
 use super::Profile;
-use super::planned::{self, Planned};
+use super::planned::{self, PlannedMeasurement};
 use super::test_config::{self, NetworkTests};
 use crate::plan::Sweep;
 use crate::records::Variant;
@@ -64,8 +64,8 @@ impl Profile {
 
     /// Every configuration in the order it runs; files that only exist on the device are searched for in the local
     /// folder.
-    pub(super) fn planned(&self, tests: &[NetworkTests], files: &PlannedFiles) -> Vec<Planned> {
-        planned::of(tests, self.order, |on_device| {
+    pub(super) fn planned(&self, tests: &[NetworkTests], files: &PlannedFiles) -> Vec<PlannedMeasurement> {
+        planned::plan_measurements(tests, self.order, |on_device| {
             let here = self.places.networks.join(stem(on_device)).with_added_extension("onnx");
             if files.exists(on_device) || !files.exists(&here) { on_device.to_owned() } else { here }
         })

@@ -1,7 +1,7 @@
 //! `teach = True`: also measures perf4sight's small calibration networks, so that a fit covers every operation.
 
 use super::Profile;
-use super::planned::Planned;
+use super::planned::PlannedMeasurement;
 use super::test_config::NetworkTests;
 use crate::plan::Sweep;
 use crate::records::Variant;
@@ -9,7 +9,7 @@ use perf4sight_base::error::{Error, Result};
 use perf4sight_network::zoo::calibration;
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::Variable;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use perf4sight_verb::{KeyedPath, Outline, PlannedFiles};
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ const BATCHES: [u64; 2] = [1, 4];
 const LEVEL: u8 = 0;
 
 /// Whether the section enables calibration networks. They are only timed, because memory is simulated.
-pub(super) fn parse(values: &Values<'_>, variables: &[Variable]) -> Result<bool> {
+pub(super) fn parse(values: &SettingValues<'_>, variables: &[Variable]) -> Result<bool> {
     let teach: bool = values.get("teach")?;
     match teach && !variables.contains(&Variable::Latency) {
         true => Err(values
@@ -31,7 +31,7 @@ pub(super) fn parse(values: &Values<'_>, variables: &[Variable]) -> Result<bool>
     }
 }
 
-pub(super) fn is_calibration(planned: &Planned) -> bool {
+pub(super) fn is_calibration(planned: &PlannedMeasurement) -> bool {
     calibration::is_reserved(&planned.configuration.variant.network)
 }
 
@@ -63,7 +63,7 @@ impl Profile {
             sweep: Sweep {
                 variables: self.calibration_variables(),
                 batches: BATCHES.to_vec(),
-                steps: self.steps.iter().map(|step| step.whole()).collect(),
+                steps: self.steps.iter().map(|step| step.of_whole_network()).collect(),
                 variants: vec![variant],
             },
         })

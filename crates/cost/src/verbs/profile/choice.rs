@@ -3,14 +3,16 @@
 use super::Profile;
 use super::calibration::is_calibration;
 use super::estimate;
-use super::planned::{Planned, cheapest_first};
+use super::planned::{PlannedMeasurement, cheapest_first};
 use crate::device::Device;
-use crate::plan::{Adaptive, Before, Configuration, Grid, Means, Offer, Plan, Repetitions};
+use crate::plan::{
+    AdaptivePlan, Configuration, GridPlan, GridThenPlan, OfferedConfiguration, Plan, PlanInputs, Repetitions,
+};
 use perf4sight_base::error::Result;
 use perf4sight_network::Network;
 use perf4sight_onnx as onnx;
 use perf4sight_platform::Platform;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -23,27 +25,27 @@ use std::time::Duration;
 pub(super) const REPETITIONS: u32 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum PlanChoice {
     /// Everything, in order.
     Grid,
     /// The most informative configurations.
     Adaptive,
 }
 
-impl Choice {
-    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+impl PlanChoice {
+    pub(super) fn parse(values: &SettingValues<'_>) -> Result<Self> {
         match values.get::<String>("plan")?.as_str() {
             "adaptive" => {
                 refuse_order(values)?;
-                Ok(Choice::Adaptive)
+                Ok(PlanChoice::Adaptive)
             }
-            _ => Ok(Choice::Grid),
+            _ => Ok(PlanChoice::Grid),
         }
     }
 }
 
 /// The time limit for measuring.
-pub(super) fn budget(values: &Values<'_>) -> Result<Option<Duration>> {
+pub(super) fn budget(values: &SettingValues<'_>) -> Result<Option<Duration>> {
     let Some(text) = values.get::<Option<String>>("budget")? else { return Ok(None) };
     let expected = "a time above 0 such as 20 min, 90 s or 2 h";
     let parsed = humantime::parse_duration(&text)
@@ -55,7 +57,7 @@ pub(super) fn budget(values: &Values<'_>) -> Result<Option<Duration>> {
 }
 
 /// The adaptive plan chooses its own order of batch sizes and its own repeats.
-fn refuse_order(values: &Values<'_>) -> Result<()> {
+fn refuse_order(values: &SettingValues<'_>) -> Result<()> {
     if values.get::<u32>("repeats")? > 1 {
         let error = values.error("repeats", "plan = adaptive chooses itself what to measure twice");
         return Err(error.help("leave repeats out, or set plan = grid"));
@@ -70,17 +72,21 @@ fn refuse_order(values: &Values<'_>) -> Result<()> {
 
 impl Profile {
     /// The configurations that the plan may choose from: on a recorded device only those with rows.
-    pub(super) fn offered(&self, planned: Vec<Planned>, device: &dyn Device) -> Vec<Planned> {
-        if self.choice == Choice::Grid {
+    pub(super) fn offered_configurations(
+        &self,
+        planned: Vec<PlannedMeasurement>,
+        device: &dyn Device,
+    ) -> Vec<PlannedMeasurement> {
+        if self.choice == PlanChoice::Grid {
             return planned;
         }
-        let offered = |mut planned: Planned| {
+        let offered = |mut planned: PlannedMeasurement| {
             let all = std::mem::take(&mut planned.configuration.variables);
-            let has = |variable| device.offers(&planned.only(variable).job());
+            let has = |variable| device.offers(&planned.with_variable(variable).job());
             planned.configuration.variables = all.into_iter().filter(|&variable| has(variable)).collect();
             planned
         };
-        let some: Vec<Planned> = planned.iter().cloned().map(offered).collect();
+        let some: Vec<PlannedMeasurement> = planned.iter().cloned().map(offered).collect();
         match some.iter().all(|planned| planned.configuration.variables.is_empty()) {
             // The device reports its missing rows.
             true => planned,
@@ -89,38 +95,39 @@ impl Profile {
     }
 
     /// The plan, with repetitions if they give new values.
-    pub(super) fn plan(&self, offered: &[Planned], device: &dyn Device) -> Result<Box<dyn Plan>> {
+    pub(super) fn plan(&self, offered: &[PlannedMeasurement], device: &dyn Device) -> Result<Box<dyn Plan>> {
         // A recorded device would only return the same values again.
-        let anew = offered.iter().any(|planned| device.offers(&planned.again().job()));
+        let anew = offered.iter().any(|planned| device.offers(&planned.for_repetition().job()));
         let (all, least) = self.order(offered);
         let plan: Box<dyn Plan> = match self.choice {
-            Choice::Grid => Box::new(Grid::new(all.clone())),
-            Choice::Adaptive => Box::new(self.adaptive(offered, device, anew)?),
+            PlanChoice::Grid => Box::new(GridPlan::new(all.clone())),
+            PlanChoice::Adaptive => Box::new(self.adaptive(offered, device, anew)?),
         };
         let budget = self.budget.map(|budget| budget.as_secs_f64());
         let repetitions = if anew { REPETITIONS } else { 1 };
-        Ok(Box::new(Repetitions::new(plan, &all, repetitions, budget).after(least)))
+        Ok(Box::new(Repetitions::new(plan, &all, repetitions, budget).repeating_after(least)))
     }
 
     /// The order of all configurations, and how many of them are measured before any is repeated.
-    pub(super) fn order(&self, offered: &[Planned]) -> (Vec<Configuration>, usize) {
-        if self.choice == Choice::Grid && self.budget.is_some() && self.order.shuffled.is_some() {
-            return cheapest_first(offered, &estimate::each(offered.iter(), &self.device));
+    pub(super) fn order(&self, offered: &[PlannedMeasurement]) -> (Vec<Configuration>, usize) {
+        if self.choice == PlanChoice::Grid && self.budget.is_some() && self.order.shuffled.is_some() {
+            return cheapest_first(offered, &estimate::estimate_seconds(offered.iter(), &self.device));
         }
         let mut all: Vec<Configuration> = offered.iter().map(|planned| planned.configuration.clone()).collect();
-        if self.choice == Choice::Adaptive {
+        if self.choice == PlanChoice::Adaptive {
             all.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(self.device.seed));
         }
         (all, 0)
     }
 
     /// All calibration networks, then the most informative configurations.
-    fn adaptive(&self, offered: &[Planned], device: &dyn Device, repeats: bool) -> Result<Before> {
+    fn adaptive(&self, offered: &[PlannedMeasurement], device: &dyn Device, repeats: bool) -> Result<GridThenPlan> {
         let (platform, capacity, seed) = (self.platform(device)?, device.capacity(), self.device.seed);
-        let (calibration, others): (Vec<&Planned>, Vec<&Planned>) = offered.iter().partition(|one| is_calibration(one));
+        let (calibration, others): (Vec<&PlannedMeasurement>, Vec<&PlannedMeasurement>) =
+            offered.iter().partition(|one| is_calibration(one));
         let calibration = calibration.into_iter().map(|planned| planned.configuration.clone()).collect();
-        let chosen = Adaptive::new(offers(&others)?, Means { platform, capacity, repeats, seed });
-        Ok(Before::new(Grid::new(calibration), Box::new(chosen)))
+        let chosen = AdaptivePlan::new(offers(&others)?, PlanInputs { platform, capacity, repeats, seed });
+        Ok(GridThenPlan::new(GridPlan::new(calibration), Box::new(chosen)))
     }
 
     /// The platform of the device, by its settings or its name. Otherwise that of any processor: a wrong guess only
@@ -128,23 +135,23 @@ impl Profile {
     fn platform(&self, device: &dyn Device) -> Result<Platform> {
         let setting = device.setting();
         let target = setting.get("target").map_or("", String::as_str);
-        let platform = Platform::named(target)
-            .or_else(|_| Platform::named(&self.device_name))
-            .or_else(|_| Platform::named("cpu_avx2"))?;
+        let platform = Platform::for_name(target)
+            .or_else(|_| Platform::for_name(&self.device_name))
+            .or_else(|_| Platform::for_name("cpu_avx2"))?;
         let threads = setting.get("threads").and_then(|threads| threads.parse().ok());
         Ok(threads.into_iter().fold(platform, Platform::on_threads).run_by(&setting))
     }
 }
 
 /// Each network is read once.
-fn offers(offered: &[&Planned]) -> Result<Vec<Offer>> {
+fn offers(offered: &[&PlannedMeasurement]) -> Result<Vec<OfferedConfiguration>> {
     let mut networks: BTreeMap<&Path, Arc<Network>> = BTreeMap::new();
-    for Planned { file, .. } in offered {
+    for PlannedMeasurement { file, .. } in offered {
         if !networks.contains_key(file.as_path()) {
             networks.insert(file, Arc::new(onnx::read(file)?.network));
         }
     }
-    let offer = |Planned { configuration, file, .. }: &&Planned| Offer {
+    let offer = |PlannedMeasurement { configuration, file, .. }: &&PlannedMeasurement| OfferedConfiguration {
         configuration: configuration.clone(),
         network: networks[file.as_path()].clone(),
     };

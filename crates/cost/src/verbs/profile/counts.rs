@@ -1,27 +1,27 @@
 //! The results of a profile: rows by network and outcome, and the time they took.
 
-use super::failures::Failures;
-use super::profile_log::Entry;
-use crate::plan::Ending;
-use crate::records::{Outcome, Reading, Record, Repeatability};
+use super::failures::RunFailures;
+use super::profile_log::ProfileEntry;
+use crate::plan::PlanEnding;
+use crate::records::{MeasurementOutcome, Repeatability, RowReading, RowRecord};
 use perf4sight_base::error::Error;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Column, Rows, Table};
-use perf4sight_verb::{Finding, Summary};
+use perf4sight_report::{Table, TableBuilder, TableColumn};
+use perf4sight_verb::{Summary, TableFinding};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// The rows of a profile, including those of earlier runs.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Counts {
+pub struct ProfileCounts {
     /// Rows of earlier runs, then those of this one; skipped ones are included even if they leave no row in the
     /// profile.
-    pub rows: Vec<Record>,
+    pub rows: Vec<RowRecord>,
     /// Whether Ctrl-C ended the run.
     pub interrupted: bool,
     /// The reason why the plan ended the run; none if it did not.
-    pub ending: Option<Ending>,
+    pub ending: Option<PlanEnding>,
     /// Layer rows of this run.
     pub layers: usize,
     /// How often this run repeated a row, and how often the repetition changed the row.
@@ -29,16 +29,16 @@ pub struct Counts {
     /// The agreement of the repetitions of all rows, if rows were repeated.
     pub repeatability: Option<Repeatability>,
     /// The failures of this run for reasons other than memory.
-    pub failures: Failures,
+    pub failures: RunFailures,
     /// The networks of the run in the requested order: rows come in random order.
     asked: Vec<String>,
     earlier: usize,
-    spent: BTreeMap<String, Spent>,
+    spent: BTreeMap<String, TimeSpent>,
 }
 
 /// The time that configurations took.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Spent {
+pub struct TimeSpent {
     /// Seconds from the start of a worker to its end.
     pub seconds: f64,
     /// Seconds of them that the device spent in steps; the rest is start-up and bookkeeping.
@@ -47,8 +47,8 @@ pub struct Spent {
     pub waiting: f64,
 }
 
-impl std::ops::AddAssign for Spent {
-    fn add_assign(&mut self, other: Spent) {
+impl std::ops::AddAssign for TimeSpent {
+    fn add_assign(&mut self, other: TimeSpent) {
         self.seconds += other.seconds;
         self.measuring += other.measuring;
         self.waiting += other.waiting;
@@ -56,28 +56,46 @@ impl std::ops::AddAssign for Spent {
 }
 
 /// The outcomes that are counted together, with key and heading.
-const COUNTS: [(&str, &str, &[Outcome]); 7] = [
-    ("rows_measured", "measured", &[Outcome::Measured, Outcome::Disturbed, Outcome::Throttled, Outcome::Unexpected]),
-    ("rows_disturbed", "of them disturbed", &[Outcome::Disturbed]),
-    ("rows_throttled", "throttled", &[Outcome::Throttled]),
-    ("rows_unexpected", "unexpected", &[Outcome::Unexpected]),
-    ("rows_out_of_memory", "out of memory", &[Outcome::OutOfMemory]),
-    ("rows_skipped", "skipped", &[Outcome::Skipped]),
-    ("rows_broken", "failed", &[Outcome::Failed, Outcome::Crashed, Outcome::TimedOut, Outcome::Garbled]),
+const COUNTS: [(&str, &str, &[MeasurementOutcome]); 7] = [
+    (
+        "rows_measured",
+        "measured",
+        &[
+            MeasurementOutcome::Measured,
+            MeasurementOutcome::Disturbed,
+            MeasurementOutcome::Throttled,
+            MeasurementOutcome::Unexpected,
+        ],
+    ),
+    ("rows_disturbed", "of them disturbed", &[MeasurementOutcome::Disturbed]),
+    ("rows_throttled", "throttled", &[MeasurementOutcome::Throttled]),
+    ("rows_unexpected", "unexpected", &[MeasurementOutcome::Unexpected]),
+    ("rows_out_of_memory", "out of memory", &[MeasurementOutcome::OutOfMemory]),
+    ("rows_skipped", "skipped", &[MeasurementOutcome::Skipped]),
+    (
+        "rows_broken",
+        "failed",
+        &[
+            MeasurementOutcome::Failed,
+            MeasurementOutcome::Crashed,
+            MeasurementOutcome::TimedOut,
+            MeasurementOutcome::Garbled,
+        ],
+    ),
 ];
 
 /// A row for programs: the configuration, its outcome, and the measured values, in milliseconds and bytes.
-fn measurement(row: &Record) -> Value {
+fn measurement(row: &RowRecord) -> Value {
     let step = row.workload.step;
     let asked = json!({
         "network": row.variant.to_string(), "stage": step.stage, "step": step.cell(), "bs": row.workload.batch,
         "outcome": row.outcome, "steps": row.steps,
     });
     let read = match row.reading {
-        Reading::Latency(latency) => json!({
+        RowReading::Latency(latency) => json!({
             "variable": "latency", "latency_ms": latency.map(|latency| latency.0), "spread": row.spread, "visits_ms": row.visits,
         }),
-        Reading::Memory(memory) => json!({
+        RowReading::Memory(memory) => json!({
             "variable": "memory", "mem_alloc_bytes": memory.allocated, "mem_reserved_bytes": memory.reserved,
             "mem_used_bytes": memory.used, "mem_avail_bytes": memory.available, "mem_free_bytes": memory.free, "capacity_bytes": memory.capacity,
         }),
@@ -87,43 +105,43 @@ fn measurement(row: &Record) -> Value {
     Value::Object(both.flatten().collect())
 }
 
-impl Counts {
+impl ProfileCounts {
     pub(super) fn new(earlier: usize) -> Self {
-        Counts { earlier, ..Counts::default() }
+        ProfileCounts { earlier, ..ProfileCounts::default() }
     }
 
     pub(super) fn of_networks(self, asked: impl Iterator<Item = String>) -> Self {
-        Counts { asked: asked.collect(), ..self }
+        ProfileCounts { asked: asked.collect(), ..self }
     }
 
     /// Adds the rows of one configuration of a network and the time it took.
-    pub(super) fn add(&mut self, network: &str, entry: &Entry, spent: Spent) {
+    pub(super) fn add(&mut self, network: &str, entry: &ProfileEntry, spent: TimeSpent) {
         *self.spent.entry(network.to_owned()).or_default() += spent;
         self.layers += entry.layers.len();
     }
 
     /// Adds a repetition of a network's row, and whether it changed the row.
-    pub(super) fn repeat(&mut self, network: &str, kept: bool, spent: Spent) {
+    pub(super) fn repeat(&mut self, network: &str, kept: bool, spent: TimeSpent) {
         *self.spent.entry(network.to_owned()).or_default() += spent;
         self.repeated[0] += 1;
         self.repeated[1] += usize::from(kept);
     }
 
     /// The time that the configurations of this run took.
-    pub(super) fn spent(&self) -> Spent {
-        let mut all = Spent::default();
+    pub(super) fn time_spent(&self) -> TimeSpent {
+        let mut all = TimeSpent::default();
         self.spent.values().for_each(|spent| all += *spent);
         all
     }
 
     /// The rows of other machines are those of this run.
     pub(super) fn of_all_machines(self) -> Self {
-        Counts { earlier: 0, ..self }
+        ProfileCounts { earlier: 0, ..self }
     }
 
     pub(super) fn summary(&self, files: Vec<(&'static str, PathBuf)>) -> Summary {
         let (table, failures) = (self.table(), self.failures.table(self.is_spent()));
-        let Spent { seconds, measuring, waiting } = self.spent();
+        let TimeSpent { seconds, measuring, waiting } = self.time_spent();
         let json = json!({
             "networks": table.to_json(), "earlier_rows": self.earlier, "rows": self.rows.len(), "layer_rows": self.layers,
             "measurements": self.rows.iter().map(measurement).collect::<Value>(), "failures": failures.as_ref().map(Table::to_json), "visits": self.repeated[0], "wander": self.repeatability, "seconds": seconds, "seconds_measuring": measuring, "seconds_waiting": waiting,
@@ -142,7 +160,7 @@ impl Counts {
     /// A run that tried configurations and measured none is a failure, unless Ctrl-C ended it.
     fn failure(&self) -> Option<Error> {
         let new = &self.rows[self.earlier..];
-        let measured = new.iter().any(|row| row.outcome.passed() || row.outcome == Outcome::OutOfMemory);
+        let measured = new.iter().any(|row| row.outcome.passed() || row.outcome == MeasurementOutcome::OutOfMemory);
         if measured || self.repeated[1] > 0 || self.interrupted { None } else { self.failures.error() }
     }
 
@@ -152,8 +170,10 @@ impl Counts {
         let layers = if self.layers > 0 { format!(" and {} of layers", self.layers) } else { String::new() };
         let earlier = if earlier > 0 { format!(", {earlier} more from earlier runs") } else { String::new() };
         let (steadiness, shares) = (self.steadiness(), self.shares());
-        let why =
-            self.ending.filter(|ending| *ending != Ending::Complete).map_or(String::new(), |why| format!("; {why}"));
+        let why = self
+            .ending
+            .filter(|ending| *ending != PlanEnding::Complete)
+            .map_or(String::new(), |why| format!("; {why}"));
         format!("{new} rows{layers}{earlier}{steadiness}{shares}{why}{ending}")
     }
 
@@ -170,7 +190,7 @@ impl Counts {
 
     /// How the time was spent; empty for devices that run nothing.
     fn shares(&self) -> String {
-        let Spent { seconds, measuring, waiting } = self.spent();
+        let TimeSpent { seconds, measuring, waiting } = self.time_spent();
         let waited = match waiting {
             0.0 => String::new(),
             _ => format!("; in addition, {waiting:.1} s of waiting for the machine, which no budget counts"),
@@ -185,7 +205,7 @@ impl Counts {
 
     /// Whether the budget ended the run.
     fn is_spent(&self) -> bool {
-        matches!(self.ending, Some(Ending::Budget { .. }))
+        matches!(self.ending, Some(PlanEnding::Budget { .. }))
     }
 
     /// Networks with rows: those of this run in the requested order, then others of earlier runs.
@@ -196,26 +216,27 @@ impl Counts {
         asked.chain(others).collect()
     }
 
-    fn count(&self, network: &str, outcomes: &[Outcome]) -> usize {
+    fn count(&self, network: &str, outcomes: &[MeasurementOutcome]) -> usize {
         self.rows.iter().filter(|row| row.variant.network == network && outcomes.contains(&row.outcome)).count()
     }
 
     fn table(&self) -> Table {
         let time = |network: &&str| self.spent.get(*network).map(|spent| Milliseconds(spent.seconds * 1e3));
-        let rows = Rows::new("Rows of the profile", self.networks()).text("network", "network", |network| *network);
-        let count = |rows: Rows<_>, (key, heading, outcomes): (&str, &str, &[Outcome])| {
+        let rows =
+            TableBuilder::new("Rows of the profile", self.networks()).text("network", "network", |network| *network);
+        let count = |rows: TableBuilder<_>, (key, heading, outcomes): (&str, &str, &[MeasurementOutcome])| {
             rows.number(key, heading, |network: &&str| self.count(network, outcomes))
         };
         COUNTS.into_iter().fold(rows, count).number("milliseconds", "time", time).table()
     }
 
     /// For the last lines of the run: rows measured, and rows that ran out of memory.
-    fn findings(&self) -> Vec<Finding> {
+    fn findings(&self) -> Vec<TableFinding> {
         let closing = [(&COUNTS[0], "rows measured"), (&COUNTS[4], "out of memory")];
         let of_network = |network: &&str| {
-            closing.map(|((key, _, outcomes), heading)| Finding {
+            closing.map(|((key, _, outcomes), heading)| TableFinding {
                 about: (*network).to_owned(),
-                column: Column::number(*key, heading),
+                column: TableColumn::number(*key, heading),
                 cell: self.count(network, outcomes).into(),
             })
         };

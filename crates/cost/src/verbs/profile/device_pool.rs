@@ -1,9 +1,9 @@
 //! Devices of one kind that share a measurement run; each measures one configuration at a time.
 
-use super::planned::Planned;
-use crate::device::{Device, Job, Measurement};
+use super::planned::PlannedMeasurement;
+use crate::device::{Device, Measurement, MeasurementJob};
 use perf4sight_base::error::Result;
-use perf4sight_machine::Watch;
+use perf4sight_machine::RunWatch;
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,26 +17,26 @@ pub(super) struct DevicePool<'scope, 'env> {
     cancelled: &'env AtomicBool,
     free: Vec<usize>,
     busy: usize,
-    sender: Sender<Message>,
-    messages: Receiver<Message>,
+    sender: Sender<PoolMessage>,
+    messages: Receiver<PoolMessage>,
 }
 
-pub(super) enum Message {
+pub(super) enum PoolMessage {
     Waiting(String),
     /// It has finished a configuration.
-    Done(Box<Done>),
+    Done(Box<FinishedAssignment>),
 }
 
 pub(super) struct Assignment {
     /// The configuration with its network file.
-    pub planned: Planned,
+    pub planned: PlannedMeasurement,
     /// The index of the row that it repeats; none: it has no row yet.
     pub place: Option<usize>,
-    pub job: Job,
+    pub job: MeasurementJob,
     pub began: SystemTime,
 }
 
-pub(super) struct Done {
+pub(super) struct FinishedAssignment {
     pub device: usize,
     pub assignment: Assignment,
     /// How long it waited for other measurements, or for its machine.
@@ -71,22 +71,27 @@ impl<'scope, 'env> DevicePool<'scope, 'env> {
         let (sender, cancelled, measures) = (self.sender.clone(), self.cancelled, self.devices[device]);
         self.scope.spawn(move || {
             // The receiver is only gone if the run has failed.
-            let waiting = |what: &str| drop(sender.send(Message::Waiting(what.to_owned())));
+            let waiting = |what: &str| drop(sender.send(PoolMessage::Waiting(what.to_owned())));
             let waits = Cell::new(Duration::ZERO);
             let waited = |time| waits.set(waits.get() + time);
-            let watch = Watch { waiting: &waiting, waited: &waited, ..Watch::quiet(cancelled) };
+            let watch = RunWatch { waiting: &waiting, waited: &waited, ..RunWatch::quiet(cancelled) };
             let measurement = measures.measure(&assignment.job, &watch);
-            drop(sender.send(Message::Done(Box::new(Done { device, assignment, waited: waits.get(), measurement }))));
+            drop(sender.send(PoolMessage::Done(Box::new(FinishedAssignment {
+                device,
+                assignment,
+                waited: waits.get(),
+                measurement,
+            }))));
         });
     }
 
     /// The next message of a busy device; none if all are free.
-    pub fn next_message(&mut self) -> Option<Message> {
+    pub fn next_message(&mut self) -> Option<PoolMessage> {
         if self.busy == 0 {
             return None;
         }
         let message = self.messages.recv().ok()?;
-        if let Message::Done(done) = &message {
+        if let PoolMessage::Done(done) = &message {
             self.busy -= 1;
             // A device that cannot measure gets no further assignment.
             self.free.extend(done.measurement.is_ok().then_some(done.device));

@@ -1,21 +1,21 @@
 //! The section divided among machines: its configurations as items, each machine with a profile folder of its own, and
 //! the rows of all of them in one.
 
-use super::choice::{Choice, REPETITIONS};
-use super::planned::Planned;
+use super::choice::{PlanChoice, REPETITIONS};
+use super::planned::PlannedMeasurement;
 use super::profile_log::{self, ProfileLog};
 use super::{MeasurementRun, Profile, estimate};
 use crate::device::Device;
 use crate::device::kind::DeviceKind;
-use crate::plan::{Configuration, Grid, Ledger, Repetitions, Status};
+use crate::plan::{Configuration, ConfigurationStatus, GridPlan, MeasurementLedger, Repetitions};
 use crate::records::layers::{self, LayerAppender};
-use crate::records::{self, Appender, Provenance, Variant, absent, merge_attempts, row_file};
+use crate::records::{self, ProfileProvenance, RowAppender, Variant, absent, merge_attempts, row_file};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::lock_folder;
 use perf4sight_base::{atomic_write, input_file};
-use perf4sight_machine::{Setting, check_kind, claim, differences};
+use perf4sight_machine::{MachineProperties, check_kind, claim, differences};
 use perf4sight_step::workload::{Quantity, Stage, Variable};
-use perf4sight_verb::{Context, Divisible, Item, Noun, Outline, Part, PlannedFiles, Summary};
+use perf4sight_verb::{Context, CountedNoun, Divisible, Outline, PlannedFiles, Summary, WorkItem, WorkPart};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -33,8 +33,8 @@ impl Divisible for Profile {
         &self.places.log_dir
     }
 
-    fn noun(&self) -> Noun {
-        Noun { one: "configuration", several: "configurations" }
+    fn noun(&self) -> CountedNoun {
+        CountedNoun { one: "configuration", several: "configurations" }
     }
 
     fn outline_elsewhere(&self, files: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
@@ -46,7 +46,7 @@ impl Divisible for Profile {
             self.outline_config(&tests, &mut outline);
         }
         let planned = self.planned(&tests, files);
-        outline.runs = self.ahead(&planned)?.len();
+        outline.runs = self.left_to_measure(&planned)?.len();
         outline.steps.push(format!("measures {} configurations on other machines, by Slurm", outline.runs));
         self.outline_rows(&planned, &mut outline);
         Ok(outline)
@@ -56,14 +56,14 @@ impl Divisible for Profile {
         self.write_calibration_networks()
     }
 
-    fn items(&self, files: &PlannedFiles, _: &mut Context) -> Result<Vec<Item>> {
+    fn items(&self, files: &PlannedFiles, _: &mut Context) -> Result<Vec<WorkItem>> {
         self.check_divisible()?;
         let tests = self.tests(files)?;
         let files = &self.with_calibration_networks(files, &mut Outline::default());
         let planned = self.planned(&tests, files);
-        let (seconds, factor) = (estimate::each(planned.iter(), &self.device), self.pace(&planned)?);
-        let ahead = self.ahead(&planned)?;
-        let mut items: Vec<Item> = Vec::new();
+        let (seconds, factor) = (estimate::estimate_seconds(planned.iter(), &self.device), self.pace(&planned)?);
+        let ahead = self.left_to_measure(&planned)?;
+        let mut items: Vec<WorkItem> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for (at, _) in &ahead {
             let configuration = &planned[*at].configuration;
@@ -74,18 +74,18 @@ impl Divisible for Profile {
                 Some(place) => items[*place].time = items[*place].time.saturating_add(time),
                 None => {
                     places.insert(name.clone(), items.len());
-                    items.push(Item { name, group: group(configuration), time });
+                    items.push(WorkItem { name, group: group(configuration), time });
                 }
             }
         }
         Ok(items)
     }
 
-    fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
+    fn run_part(&self, part: &WorkPart<'_>, context: &mut Context) -> Result<Summary> {
         let own = self.of_part(part)?;
         let present = PlannedFiles::default();
         let tests = own.tests(&present)?;
-        let planned = self.chosen(own.planned(&tests, &present), part.items)?;
+        let planned = self.choose_by_name(own.planned(&tests, &present), part.items)?;
         let devices = own.open_devices(&tests, &context.executable)?;
         let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
         self.check_kind(&devices[0].setting(), part.run)?;
@@ -103,7 +103,7 @@ impl Divisible for Profile {
         for folder in &folders {
             // Also of networks that were removed since.
             let files = records::files(folder)?;
-            let before = before(log_dir, folder, files.iter())?;
+            let before = rows_before(log_dir, folder, files.iter())?;
             for (variant, variable) in &files {
                 match variable.quantity() {
                     Some(quantity) => merge_rows(log_dir, folder, variant, quantity, &before)?,
@@ -118,7 +118,7 @@ impl Divisible for Profile {
         let present = PlannedFiles::default();
         let tests = self.tests(&present)?;
         let planned = self.planned(&tests, &present);
-        let Some(provenance) = Provenance::load(&self.places.log_dir)? else {
+        let Some(provenance) = ProfileProvenance::load(&self.places.log_dir)? else {
             return Ok(Summary { headline: "no rows".to_owned(), ..Summary::default() });
         };
         let (log_dir, seed) = (&self.places.log_dir, self.device.seed);
@@ -135,7 +135,7 @@ impl Divisible for Profile {
 impl Profile {
     /// Refuses what one machine has to decide as a whole.
     fn check_divisible(&self) -> Result<()> {
-        if self.choice == Choice::Adaptive {
+        if self.choice == PlanChoice::Adaptive {
             return Err(Error::config(
                 "plan = adaptive decides after every row what to measure next, so it cannot be divided among tasks",
             )
@@ -155,23 +155,23 @@ impl Profile {
     }
 
     /// The indices of the configurations that have to be measured, each with the variables that it lacks.
-    fn ahead(&self, planned: &[Planned]) -> Result<Vec<(usize, Vec<Variable>)>> {
+    fn left_to_measure(&self, planned: &[PlannedMeasurement]) -> Result<Vec<(usize, Vec<Variable>)>> {
         let ledger = profile_log::look(&self.places.log_dir, planned)?;
-        let lacks = |(at, one): (usize, &Planned)| match ledger.status(&one.configuration) {
-            Status::Measure(variables) => Some((at, variables)),
-            Status::Done | Status::UnderWay | Status::Skip { .. } => None,
+        let lacks = |(at, one): (usize, &PlannedMeasurement)| match ledger.status(&one.configuration) {
+            ConfigurationStatus::Measure(variables) => Some((at, variables)),
+            ConfigurationStatus::Done | ConfigurationStatus::UnderWay | ConfigurationStatus::Skip { .. } => None,
         };
         Ok(planned.iter().enumerate().filter_map(lacks).collect())
     }
 
     /// Those of the planned configurations with these names that lack rows, each with the variables that it lacks.
-    fn chosen(&self, planned: Vec<Planned>, names: &[String]) -> Result<Vec<Planned>> {
+    fn choose_by_name(&self, planned: Vec<PlannedMeasurement>, names: &[String]) -> Result<Vec<PlannedMeasurement>> {
         let known: BTreeSet<String> = planned.iter().map(|one| one.configuration.to_string()).collect();
         if let Some(unknown) = names.iter().find(|name| !known.contains(*name)) {
             return Err(Error::input(format!("there is no configuration {unknown} here"))
                 .help("networks were removed since this was submitted, or the node sees other files than the machine that submitted: both need the same folder"));
         }
-        let ahead = self.ahead(&planned)?.into_iter().map(|(at, variables)| {
+        let ahead = self.left_to_measure(&planned)?.into_iter().map(|(at, variables)| {
             let mut one = planned[at].clone();
             one.configuration.variables = variables;
             one
@@ -181,41 +181,43 @@ impl Profile {
 
     /// How many times as long as estimated earlier measurements took; 1 where there are none. A device that computes or
     /// looks up its answers takes no time.
-    fn pace(&self, planned: &[Planned]) -> Result<f64> {
+    fn pace(&self, planned: &[PlannedMeasurement]) -> Result<f64> {
         if matches!(self.device.kind, DeviceKind::Simulated | DeviceKind::Recorded) {
             return Ok(0.0);
         }
-        let Some(provenance) = Provenance::load(&self.places.log_dir)? else { return Ok(1.0) };
-        let ledger: Ledger = profile_log::look(&self.places.log_dir, planned)?;
-        let done: Vec<Planned> = planned.iter().filter(|one| ledger.runs(&one.configuration) > 0).cloned().collect();
-        let estimated: f64 = estimate::each(done.iter(), &self.device).iter().sum();
+        let Some(provenance) = ProfileProvenance::load(&self.places.log_dir)? else { return Ok(1.0) };
+        let ledger: MeasurementLedger = profile_log::look(&self.places.log_dir, planned)?;
+        let done: Vec<PlannedMeasurement> =
+            planned.iter().filter(|one| ledger.runs(&one.configuration) > 0).cloned().collect();
+        let estimated: f64 = estimate::estimate_seconds(done.iter(), &self.device).iter().sum();
         Ok(if estimated > 0.0 { profile_log::seconds(&provenance) / estimated } else { 1.0 })
     }
 
     /// The section with the folder of a part and its share of the budget.
-    fn of_part(&self, part: &Part<'_>) -> Result<Self> {
+    fn of_part(&self, part: &WorkPart<'_>) -> Result<Self> {
         let mut own = self.clone();
         part.folder.clone_into(&mut own.places.log_dir);
-        let spent = Provenance::load(&self.places.log_dir)?.map_or(0.0, |provenance| profile_log::seconds(&provenance));
+        let spent =
+            ProfileProvenance::load(&self.places.log_dir)?.map_or(0.0, |provenance| profile_log::seconds(&provenance));
         own.budget = part.budget(self.budget, spent);
         Ok(own)
     }
 
     /// Refuses a machine of another kind than that of the other rows, before it measures.
-    fn check_kind(&self, now: &Setting, run: &Path) -> Result<()> {
+    fn check_kind(&self, now: &MachineProperties, run: &Path) -> Result<()> {
         let log_dir = &self.places.log_dir;
         let known = match records::any_rows(log_dir) {
-            true => Provenance::load(log_dir)?.map(|provenance| provenance.setting),
+            true => ProfileProvenance::load(log_dir)?.map(|provenance| provenance.setting),
             false => None,
         };
         check_kind(&known.map_or_else(|| claim(&run.join(SETTING_FILE), now), Ok)?, now)
     }
 
     /// A plan that measures nothing here, but knows how often rows were to be measured.
-    fn repetitions(&self, planned: &[Planned]) -> Repetitions {
+    fn repetitions(&self, planned: &[PlannedMeasurement]) -> Repetitions {
         let (all, _) = self.order(planned);
         let repetitions = if self.device.kind == DeviceKind::Recorded { 1 } else { REPETITIONS };
-        Repetitions::new(Box::new(Grid::new(all.clone())), &all, repetitions, None)
+        Repetitions::new(Box::new(GridPlan::new(all.clone())), &all, repetitions, None)
     }
 }
 
@@ -226,10 +228,12 @@ fn group(configuration: &Configuration) -> String {
 
 /// Adds the runs of other profiles to the provenance, and returns the folders whose rows may be added.
 fn merge_provenance(log_dir: &Path, folders: &[PathBuf], context: &mut Context) -> Result<Vec<PathBuf>> {
-    let found: Vec<(PathBuf, Provenance)> = folders
+    let found: Vec<(PathBuf, ProfileProvenance)> = folders
         .iter()
         .filter(|folder| records::any_rows(folder))
-        .filter_map(|folder| Provenance::load(folder).transpose().map(|loaded| loaded.map(|one| (folder.clone(), one))))
+        .filter_map(|folder| {
+            ProfileProvenance::load(folder).transpose().map(|loaded| loaded.map(|one| (folder.clone(), one)))
+        })
         .collect::<Result<_>>()?;
     let Some((_, first)) = found.first() else { return Ok(Vec::new()) };
     let mut provenance = profile_log::provenance(log_dir, &first.setting)?;
@@ -260,7 +264,7 @@ const BEFORE: &str = "rows_before.json";
 
 /// How many rows each file had before those of a folder were added. What was added since may be theirs, where a merge was killed;
 /// what was there before is not, even if it is equal: the memory of two rounds often is.
-fn before<'a>(
+fn rows_before<'a>(
     log_dir: &Path,
     folder: &Path,
     files: impl Iterator<Item = &'a (Variant, Variable)>,
@@ -297,7 +301,7 @@ fn merge_rows(
     }
     let offered = records::read(&file, quantity, Stage::Training)?.records;
     let (appender, log) =
-        open(log_dir, quantity.into(), || Appender::open(log_dir, variant, quantity, Stage::Training))?;
+        open(log_dir, quantity.into(), || RowAppender::open(log_dir, variant, quantity, Stage::Training))?;
     let there = log.map_or(Vec::new(), |log| log.records);
     let first = before.get(&key(quantity.into(), variant)).copied().unwrap_or(0);
     appender.append_all(&absent(there.get(first..).unwrap_or_default(), offered))

@@ -1,12 +1,12 @@
 //! Estimates how long a profile takes, before any measurement.
 
-use super::planned::Planned;
+use super::planned::PlannedMeasurement;
 use crate::device;
 use crate::device::kind::DeviceKind;
 use crate::device::protocol::StepRule;
 use perf4sight_machine as machine;
 use perf4sight_network::zoo;
-use perf4sight_network::zoo::Images;
+use perf4sight_network::zoo::ImageDataset;
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Stage, Variable};
 use std::collections::BTreeMap;
@@ -22,19 +22,26 @@ const UNKNOWN_MACS: f64 = 1e9;
 
 /// The time for configurations on a device; none for simulated and recorded devices, which answer immediately, and for
 /// machines over ssh, whose speed is unknown.
-pub(super) fn time(ahead: &[&Planned], device: &device::Options) -> Option<Duration> {
+pub(super) fn time(ahead: &[&PlannedMeasurement], device: &device::DeviceOptions) -> Option<Duration> {
     let known = device.kind == DeviceKind::Cpu && device.routes.is_empty();
-    known.then(|| Duration::from_secs_f64(each(ahead.iter().copied(), device).iter().sum()))
+    known.then(|| Duration::from_secs_f64(estimate_seconds(ahead.iter().copied(), device).iter().sum()))
 }
 
 /// The time for this many of the configurations, whichever they will be.
-pub(super) fn time_of_part(ahead: &[&Planned], part: usize, device: &device::Options) -> Option<Duration> {
+pub(super) fn time_of_part(
+    ahead: &[&PlannedMeasurement],
+    part: usize,
+    device: &device::DeviceOptions,
+) -> Option<Duration> {
     let all = time(ahead, device)?;
     Some(all.mul_f64(part as f64 / ahead.len().max(1) as f64))
 }
 
 /// Seconds of each configuration, as if this machine's processor ran it.
-pub(super) fn each<'a>(planned: impl Iterator<Item = &'a Planned>, device: &device::Options) -> Vec<f64> {
+pub(super) fn estimate_seconds<'a>(
+    planned: impl Iterator<Item = &'a PlannedMeasurement>,
+    device: &device::DeviceOptions,
+) -> Vec<f64> {
     let rate = MACS_PER_CORE * device.threads.unwrap_or_else(machine::threads) as f64;
     let mut macs: BTreeMap<&str, f64> = BTreeMap::new();
     let seconds = planned.map(|one| {
@@ -45,7 +52,7 @@ pub(super) fn each<'a>(planned: impl Iterator<Item = &'a Planned>, device: &devi
 }
 
 /// Seconds of the steps, if the forward pass of one image takes `image` seconds at level 0.
-fn seconds(planned: &Planned, image: f64) -> f64 {
+fn seconds(planned: &PlannedMeasurement, image: f64) -> f64 {
     let workload = planned.configuration.workload;
     // Backward computes the gradients of inputs and of weights, each as costly as forward.
     let passes = if workload.step.stage == Stage::Training { 3.0 } else { 1.0 };
@@ -62,9 +69,9 @@ fn seconds(planned: &Planned, image: f64) -> f64 {
 }
 
 /// Multiply-accumulates of the network at level 0: from the zoo, else estimated from the file at its level.
-fn unpruned_macs(planned: &Planned) -> f64 {
+fn unpruned_macs(planned: &PlannedMeasurement) -> f64 {
     let variant = &planned.configuration.variant;
-    let known = Images::named(&planned.dataset).and_then(|images| zoo::build(&variant.network, images));
+    let known = ImageDataset::from_word(&planned.dataset).and_then(|images| zoo::build(&variant.network, images));
     let left = 1.0 - f64::from(variant.level) / 100.0;
     let pruned = || onnx::read(&planned.file).map(|loaded| loaded.network.macs() as f64 / left);
     known.map(|network| network.macs() as f64).or_else(|_| pruned()).unwrap_or(UNKNOWN_MACS)
@@ -77,10 +84,10 @@ mod tests {
     use crate::records::Variant;
     use perf4sight_step::workload::Workload;
 
-    fn planned(network: &str, level: u8, stage: Stage, batch: u64) -> Planned {
+    fn planned(network: &str, level: u8, stage: Stage, batch: u64) -> PlannedMeasurement {
         let (variant, workload) = (Variant::new(network, level), Workload::published(stage, batch));
         let configuration = Configuration { variant, workload, variables: Vec::new(), round: 1 };
-        Planned { configuration, file: "absent.onnx".into(), dataset: "imagenet".into() }
+        PlannedMeasurement { configuration, file: "absent.onnx".into(), dataset: "imagenet".into() }
     }
 
     #[test]

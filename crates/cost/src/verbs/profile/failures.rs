@@ -1,11 +1,11 @@
 //! The failures of a run for reasons other than memory: listed at its end, with remedies.
 
-use crate::device::Allowance;
+use crate::device::RunAllowance;
 use crate::plan::Configuration;
-use crate::records::Outcome;
+use crate::records::MeasurementOutcome;
 use perf4sight_base::error::Error;
-use perf4sight_base::units::listed;
-use perf4sight_report::{Rows, Table};
+use perf4sight_base::units::list_text;
+use perf4sight_report::{Table, TableBuilder};
 use std::time::Duration;
 
 /// The maximum number of configurations that are named; the rest is only counted.
@@ -13,57 +13,60 @@ const NAMED: usize = 3;
 
 /// The failures of one run, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Failures(Vec<Alike>);
+pub struct RunFailures(Vec<SimilarFailures>);
 
 /// Failures of one kind, for one reason.
 #[derive(Debug, Clone, PartialEq)]
-struct Alike {
-    failure: Failure,
+struct SimilarFailures {
+    failure: RunFailure,
     configurations: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Failure {
-    pub outcome: Outcome,
+pub(super) struct RunFailure {
+    pub outcome: MeasurementOutcome,
     pub reason: String,
     /// Whether it was ended because the budget left no more time.
     pub of_budget: bool,
 }
 
-impl Failure {
+impl RunFailure {
     /// The failure of a run that had `allowance` and ran for this long.
-    pub fn of(outcome: Outcome, reason: &str, allowance: &Allowance, worked: Duration) -> Self {
+    pub fn new(outcome: MeasurementOutcome, reason: &str, allowance: &RunAllowance, worked: Duration) -> Self {
         // A device with a shorter timeout than the budget allows ends it sooner.
-        let of_budget = outcome == Outcome::TimedOut && allowance.timeout.is_some_and(|share| worked >= share);
+        let of_budget =
+            outcome == MeasurementOutcome::TimedOut && allowance.timeout.is_some_and(|share| worked >= share);
         let share = if of_budget { ", all the time that the budget left for it" } else { "" };
-        Failure { outcome, reason: format!("{reason}{share}"), of_budget }
+        RunFailure { outcome, reason: format!("{reason}{share}"), of_budget }
     }
 
     fn remedy(&self) -> &'static str {
         match self.outcome {
             _ if self.of_budget => "give profile.budget more time, or leave this batch size out",
-            Outcome::TimedOut => "set a longer timeout, or leave this batch size out",
-            Outcome::Garbled => "the worker has to write one line of JSON to its standard output, and nothing else",
-            Outcome::Crashed => {
+            MeasurementOutcome::TimedOut => "set a longer timeout, or leave this batch size out",
+            MeasurementOutcome::Garbled => {
+                "the worker has to write one line of JSON to its standard output, and nothing else"
+            }
+            MeasurementOutcome::Crashed => {
                 "run again; if it dies every time, a lower mem_limit shows whether memory is the reason"
             }
-            Outcome::Failed
-            | Outcome::OutOfMemory
-            | Outcome::Skipped
-            | Outcome::Measured
-            | Outcome::Disturbed
-            | Outcome::Throttled
-            | Outcome::Unexpected => "correct what the worker names, then run again",
+            MeasurementOutcome::Failed
+            | MeasurementOutcome::OutOfMemory
+            | MeasurementOutcome::Skipped
+            | MeasurementOutcome::Measured
+            | MeasurementOutcome::Disturbed
+            | MeasurementOutcome::Throttled
+            | MeasurementOutcome::Unexpected => "correct what the worker names, then run again",
         }
     }
 }
 
-impl Failures {
-    pub(super) fn add(&mut self, configuration: &Configuration, failure: Failure) {
+impl RunFailures {
+    pub(super) fn add(&mut self, configuration: &Configuration, failure: RunFailure) {
         let name = configuration.to_string();
         match self.0.iter_mut().find(|alike| alike.failure == failure) {
             Some(alike) => alike.configurations.push(name),
-            None => self.0.push(Alike { failure, configurations: vec![name] }),
+            None => self.0.push(SimilarFailures { failure, configurations: vec![name] }),
         }
     }
 
@@ -77,10 +80,10 @@ impl Failures {
     pub(super) fn table(&self, spent: bool) -> Option<Table> {
         let more = if spent { " with a larger budget" } else { "" };
         let title = format!("What failed, and is tried again when the same command is run again{more}");
-        let table = Rows::new(title, &self.0)
+        let table = TableBuilder::new(title, &self.0)
             .text("outcome", "what", |alike| alike.failure.outcome.to_string())
             .number("configurations", "how many", |alike| alike.configurations.len())
-            .text("which", "which", |alike| listed(&alike.configurations, NAMED))
+            .text("which", "which", |alike| list_text(&alike.configurations, NAMED))
             .text("why", "why", |alike| alike.failure.reason.clone())
             .text("remedy", "what to do", |alike| alike.failure.remedy())
             .table();
@@ -106,8 +109,8 @@ mod tests {
     fn what_the_budget_ended_is_not_told_to_set_a_longer_timeout() {
         let worked = Duration::from_secs(46);
         let of = |timeout| {
-            let allowance = Allowance { timeout, ..Allowance::default() };
-            Failure::of(Outcome::TimedOut, "the worker was still running after 45 s", &allowance, worked)
+            let allowance = RunAllowance { timeout, ..RunAllowance::default() };
+            RunFailure::new(MeasurementOutcome::TimedOut, "the worker was still running after 45 s", &allowance, worked)
         };
         let share = of(Some(Duration::from_secs(45)));
         assert!(share.reason.ends_with("all the time that the budget left for it"), "{}", share.reason);

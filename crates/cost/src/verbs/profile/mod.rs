@@ -22,17 +22,17 @@ pub mod test_config;
 mod tests;
 
 pub use check_noise::VERB;
-use choice::Choice;
-pub use counts::{Counts, Spent};
-pub use failures::Failures;
+use choice::PlanChoice;
+pub use counts::{ProfileCounts, TimeSpent};
+pub use failures::RunFailures;
 pub use measurement_run::MeasurementRun;
-use planned::Order;
-pub use planned::Planned;
+pub use planned::PlannedMeasurement;
+use planned::RunOrder;
 pub use profile_log::ProfileLog;
 
 use super::NETWORKS;
 use super::images;
-use super::named::Remarks;
+use super::named::NetworkRemarks;
 use crate::device::{self, Device};
 use crate::plan::Plan;
 use perf4sight_base::error::Result;
@@ -62,19 +62,19 @@ pub struct Profile {
     variables: Vec<Variable>,
     batches: Vec<u64>,
     steps: Vec<Step>,
-    places: Places,
-    device: device::Options,
+    places: ProfilePaths,
+    device: device::DeviceOptions,
     save: bool,
     till_first_fail: bool,
-    order: Order,
-    choice: Choice,
+    order: RunOrder,
+    choice: PlanChoice,
     budget: Option<Duration>,
     device_name: String,
 }
 
 /// The folders and files of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Places {
+struct ProfilePaths {
     networks: PathBuf,
     networks_on_device: PathBuf,
     log_dir: PathBuf,
@@ -83,7 +83,7 @@ struct Places {
 
 impl Section for Profile {
     fn outline(&self, files: &PlannedFiles, context: &Context) -> Result<Outline<'_>> {
-        self.outlined(files, &context.executable)
+        self.build_outline(files, &context.executable)
     }
 
     fn divisible(&self) -> Option<&dyn Divisible> {
@@ -123,11 +123,11 @@ impl Profile {
         tests: &[NetworkTests],
         present: &PlannedFiles,
         context: &mut Context,
-    ) -> Result<(Counts, Vec<(&'static str, PathBuf)>)> {
+    ) -> Result<(ProfileCounts, Vec<(&'static str, PathBuf)>)> {
         let devices = self.open_devices(tests, &context.executable)?;
         let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
         // All devices are of one kind.
-        let planned = self.offered(self.planned(tests, present), devices[0]);
+        let planned = self.offered_configurations(self.planned(tests, present), devices[0]);
         let (mut plan, log) = self.prepare(&planned, devices[0], context)?;
         // Only now is it certain that no other run uses this folder.
         let files = self.write_tests(tests)?;
@@ -140,16 +140,16 @@ impl Profile {
     /// Refuses what is certain to fail, and opens the log where rows are kept.
     fn prepare(
         &self,
-        planned: &[Planned],
+        planned: &[PlannedMeasurement],
         device: &dyn Device,
         context: &mut Context,
     ) -> Result<(Box<dyn Plan>, Option<ProfileLog>)> {
         let own = planned.iter().filter(|planned| !calibration::is_calibration(planned));
         images::check(own.map(|planned| (planned.dataset.as_str(), planned.file.as_path())))?;
-        device::check_all(device, &planned.iter().map(Planned::job).collect::<Vec<_>>())?;
+        device::check_all(device, &planned.iter().map(PlannedMeasurement::job).collect::<Vec<_>>())?;
         device::slow_arithmetic(&device.setting()).into_iter().for_each(|slow| context.warn(slow));
         self.warn_of_what_cannot_be_fitted(device, context);
-        Remarks::about(planned.iter().map(|planned| planned.file.as_path())).report(context);
+        NetworkRemarks::about(planned.iter().map(|planned| planned.file.as_path())).report(context);
         let plan = self.plan(planned, device)?;
         let log = match self.save {
             true => {
@@ -168,7 +168,7 @@ impl Profile {
     /// wanted.
     fn warn_of_what_cannot_be_fitted(&self, device: &dyn Device, context: &mut Context) {
         let setting = device.setting();
-        let target = setting.get("target").and_then(|target| Platform::named(target).ok());
+        let target = setting.get("target").and_then(|target| Platform::for_name(target).ok());
         let checked = target
             .and_then(|platform| self.steps.iter().find_map(|step| platform.check_precision(step.precision).err()));
         checked.into_iter().for_each(|problem| {

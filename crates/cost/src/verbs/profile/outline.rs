@@ -2,13 +2,13 @@
 
 use super::calibration::is_calibration;
 use super::test_config::{self, NetworkTests};
-use super::{Choice, NOT_KEPT, Planned, Profile, estimate, profile_log};
+use super::{NOT_KEPT, PlanChoice, PlannedMeasurement, Profile, estimate, profile_log};
 use crate::device::check_all;
 use crate::device::kind::DeviceKind;
-use crate::plan::{Ledger, Share, Status};
-use crate::records::{Identity, PROVENANCE_FILE, row_file};
+use crate::plan::{ConfigurationStatus, MeasurementLedger, RowShare};
+use crate::records::{MeasurementIdentity, PROVENANCE_FILE, row_file};
 use perf4sight_base::error::Result;
-use perf4sight_machine::description::Description;
+use perf4sight_machine::description::MachineDescription;
 use perf4sight_step::workload::Variable;
 use perf4sight_verb::{KeyedPath, Outline, PlannedFiles};
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 impl Profile {
-    pub(super) fn outlined(&self, files: &PlannedFiles, executable: &Path) -> Result<Outline<'_>> {
+    pub(super) fn build_outline(&self, files: &PlannedFiles, executable: &Path) -> Result<Outline<'_>> {
         let tests = self.tests(files)?;
         let mut outline = Outline { reads: self.inputs(&tests, files), ..Outline::default() };
         let files = &self.with_calibration_networks(files, &mut outline);
@@ -50,7 +50,9 @@ impl Profile {
     /// there.
     fn idle_limit(&self) -> Option<String> {
         let is_here = self.device.kind == DeviceKind::Cpu && self.device.routes.is_empty();
-        is_here.then(|| Description::here().beyond("mem_limit", self.device.mem_limit)).flatten()
+        is_here
+            .then(|| MachineDescription::here().ineffective_limit_warning("mem_limit", self.device.mem_limit))
+            .flatten()
     }
 
     pub(super) fn outline_config(&self, tests: &[NetworkTests], outline: &mut Outline) {
@@ -74,30 +76,33 @@ impl Profile {
     ) -> Result<()> {
         let devices = self.open_devices(tests, executable)?;
         let device = &devices[0];
-        let planned = self.offered(self.planned(tests, files), &**device);
+        let planned = self.offered_configurations(self.planned(tests, files), &**device);
         // Files that an earlier section will write cannot be read yet.
         let there = planned.iter().filter(|planned| planned.file.exists() || !files.exists(&planned.file));
-        check_all(&**device, &there.map(Planned::job).collect::<Vec<_>>())?;
+        check_all(&**device, &there.map(PlannedMeasurement::job).collect::<Vec<_>>())?;
         let log_dir = &self.places.log_dir;
         let (ledger, earlier) = match self.save {
             true => {
                 let earlier = profile_log::seconds(&profile_log::provenance(log_dir, &device.setting())?);
                 (profile_log::look(log_dir, &planned)?, earlier)
             }
-            false => (Ledger::default(), 0.0),
+            false => (MeasurementLedger::default(), 0.0),
         };
-        let ahead: Vec<&Planned> =
-            planned.iter().filter(|p| matches!(ledger.status(&p.configuration), Status::Measure(_))).collect();
+        let ahead: Vec<&PlannedMeasurement> = planned
+            .iter()
+            .filter(|p| matches!(ledger.status(&p.configuration), ConfigurationStatus::Measure(_)))
+            .collect();
         match self.choice {
-            Choice::Grid => {
+            PlanChoice::Grid => {
                 outline.runs = ahead.len();
                 outline.time = estimate::time(&ahead, &self.device);
                 outline.steps.push(format!("measures {} configurations on {}", ahead.len(), device.name()));
                 outline.steps.extend(left_out(planned.len() - ahead.len(), log_dir));
             }
-            Choice::Adaptive => {
+            PlanChoice::Adaptive => {
                 let chosen = planned.iter().filter(|planned| !is_calibration(planned));
-                let most = Share::of(chosen.clone().map(|planned| &planned.configuration)).configurations();
+                let most = RowShare::from_configurations(chosen.clone().map(|planned| &planned.configuration))
+                    .configurations();
                 let calibration = planned.len() - chosen.count();
                 outline.runs = (most + calibration).saturating_sub(planned.len() - ahead.len());
                 outline.time = estimate::time_of_part(&ahead, outline.runs, &self.device);
@@ -120,11 +125,16 @@ impl Profile {
         Ok(())
     }
 
-    pub(super) fn outline_rows(&self, planned: &[Planned], outline: &mut Outline) {
+    pub(super) fn outline_rows(&self, planned: &[PlannedMeasurement], outline: &mut Outline) {
         let log_dir = &self.places.log_dir;
-        outline.steps.push(format!("appends rows to {}/{{{}}}/{{variant}}-gt.csv", log_dir.display(), self.words()));
-        let row = |row: Identity| (row_file(log_dir, row.variable, &row.variant), row.workload.step.row_words());
-        outline.rows.extend(planned.iter().flat_map(Planned::identities).map(row));
+        outline.steps.push(format!(
+            "appends rows to {}/{{{}}}/{{variant}}-gt.csv",
+            log_dir.display(),
+            self.variables_text()
+        ));
+        let row =
+            |row: MeasurementIdentity| (row_file(log_dir, row.variable, &row.variant), row.workload.step.row_words());
+        outline.rows.extend(planned.iter().flat_map(PlannedMeasurement::identities).map(row));
         let rows = profile_log::files(planned).into_iter();
         let place = |(variant, variable)| KeyedPath { key: "log_dir", path: row_file(log_dir, variable, &variant) };
         outline.writes.push(KeyedPath { key: "log_dir", path: log_dir.join(PROVENANCE_FILE) });
@@ -132,7 +142,7 @@ impl Profile {
         outline.fills.push(KeyedPath { key: "log_dir", path: log_dir.clone() });
     }
 
-    fn words(&self) -> String {
+    fn variables_text(&self) -> String {
         let asked = Variable::ALL.into_iter().filter(|variable| self.variables.contains(variable));
         asked.map(Variable::name).collect::<Vec<_>>().join(",")
     }

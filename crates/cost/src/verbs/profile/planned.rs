@@ -2,9 +2,9 @@
 
 use super::calibration::is_calibration;
 use super::test_config::NetworkTests;
-use crate::device::Job;
+use crate::device::MeasurementJob;
 use crate::plan::{Configuration, regroup};
-use crate::records::Identity;
+use crate::records::MeasurementIdentity;
 use perf4sight_step::workload::{Step, Variable};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// A configuration that is to be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedMeasurement {
     /// The configuration.
     pub configuration: Configuration,
     /// The network's file.
@@ -24,49 +24,53 @@ pub struct Planned {
     pub dataset: String,
 }
 
-impl Planned {
+impl PlannedMeasurement {
     /// The job for a device.
-    pub fn job(&self) -> Job {
+    pub fn job(&self) -> MeasurementJob {
         let variables = &self.configuration.variables;
-        Job {
+        MeasurementJob {
             latency: variables.contains(&Variable::Latency),
             memory: variables.contains(&Variable::Memory),
             layers: variables.contains(&Variable::Layers),
             round: self.configuration.round,
-            ..Job::new(&self.configuration.variant, &self.file, self.configuration.workload)
+            ..MeasurementJob::new(&self.configuration.variant, &self.file, self.configuration.workload)
         }
     }
 
-    pub(super) fn only(&self, variable: Variable) -> Planned {
+    pub(super) fn with_variable(&self, variable: Variable) -> PlannedMeasurement {
         let configuration = Configuration { variables: vec![variable], ..self.configuration.clone() };
-        Planned { configuration, ..self.clone() }
+        PlannedMeasurement { configuration, ..self.clone() }
     }
 
     /// The same for a second measurement.
-    pub(super) fn again(&self) -> Planned {
-        Planned { configuration: Configuration { round: 2, ..self.configuration.clone() }, ..self.clone() }
+    pub(super) fn for_repetition(&self) -> PlannedMeasurement {
+        PlannedMeasurement { configuration: Configuration { round: 2, ..self.configuration.clone() }, ..self.clone() }
     }
 
-    pub(super) fn identities(&self) -> impl Iterator<Item = Identity> {
+    pub(super) fn identities(&self) -> impl Iterator<Item = MeasurementIdentity> {
         let Configuration { variant, workload, variables, .. } = &self.configuration;
-        variables.iter().map(|&variable| Identity { variant: variant.clone(), workload: *workload, variable })
+        variables.iter().map(|&variable| MeasurementIdentity {
+            variant: variant.clone(),
+            workload: *workload,
+            variable,
+        })
     }
 }
 
 /// The number of configurations of every network and step that come first if time is limited; it is the minimum of the
-/// adaptive plan ([`Share`](crate::plan::Share)). With three networks, six of whose ten levels are fitted on, a fit
+/// adaptive plan ([`RowShare`](crate::plan::RowShare)). With three networks, six of whose ten levels are fitted on, a fit
 /// has its ten rows after the thirteenth.
 const ESSENTIAL: usize = 12;
 
 /// The sort key of a configuration: its milliseconds; then, of equally cheap ones, the larger batch, so that batch
 /// sizes are mixed early; then its index.
-type Cost = (u64, Reverse<u64>, usize);
+type CostKey = (u64, Reverse<u64>, usize);
 
 /// The order if time is limited: the cheapest configurations of every network come first, alternating between
 /// networks, so that a fit has its rows however slow the machine is. The others stay in their order. Also returns how
 /// many come first. `seconds` are the estimates for each configuration.
-pub(super) fn cheapest_first(planned: &[Planned], seconds: &[f64]) -> (Vec<Configuration>, usize) {
-    let mut networks: BTreeMap<(&str, Step), Vec<Cost>> = BTreeMap::new();
+pub(super) fn cheapest_first(planned: &[PlannedMeasurement], seconds: &[f64]) -> (Vec<Configuration>, usize) {
+    let mut networks: BTreeMap<(&str, Step), Vec<CostKey>> = BTreeMap::new();
     for (at, (one, seconds)) in planned.iter().zip(seconds).enumerate() {
         let Configuration { variant, workload, round, .. } = &one.configuration;
         if *round == 1 && !is_calibration(one) {
@@ -74,7 +78,7 @@ pub(super) fn cheapest_first(planned: &[Planned], seconds: &[f64]) -> (Vec<Confi
             networks.entry((&variant.network, workload.step)).or_default().push(cost);
         }
     }
-    let mut first: Vec<(usize, Cost)> = Vec::new();
+    let mut first: Vec<(usize, CostKey)> = Vec::new();
     for mut costs in networks.into_values() {
         costs.sort_unstable();
         first.extend(costs.into_iter().take(ESSENTIAL).enumerate());
@@ -87,7 +91,7 @@ pub(super) fn cheapest_first(planned: &[Planned], seconds: &[f64]) -> (Vec<Confi
 
 /// The order in which configurations run, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct RunOrder {
     /// The number of times each one runs. All run once before any runs again, so that repeats show changes of the
     /// machine over time.
     pub rounds: u32,
@@ -97,7 +101,11 @@ pub(super) struct Order {
 }
 
 /// The configurations of all networks in the order they run; `locate` maps a file on the device to a local file.
-pub(super) fn of(tests: &[NetworkTests], order: Order, locate: impl Fn(&Path) -> PathBuf) -> Vec<Planned> {
+pub(super) fn plan_measurements(
+    tests: &[NetworkTests],
+    order: RunOrder,
+    locate: impl Fn(&Path) -> PathBuf,
+) -> Vec<PlannedMeasurement> {
     let mut random = order.shuffled.map(Xoshiro256PlusPlus::seed_from_u64);
     let mut planned = Vec::new();
     for round in 1..=order.rounds {
@@ -107,7 +115,11 @@ pub(super) fn of(tests: &[NetworkTests], order: Order, locate: impl Fn(&Path) ->
                 let at = network.sweep.variants.iter().position(|variant| *variant == configuration.variant);
                 let Some(file) = at.and_then(|at| network.files.get(at)) else { continue };
                 let configuration = Configuration { round, ..configuration };
-                planned.push(Planned { file: locate(file), dataset: network.dataset.clone(), configuration });
+                planned.push(PlannedMeasurement {
+                    file: locate(file),
+                    dataset: network.dataset.clone(),
+                    configuration,
+                });
             }
         }
         random.iter_mut().for_each(|random| planned[first..].shuffle(random));

@@ -1,13 +1,16 @@
 //! The folder of a profile while it is written: reads earlier rows and the provenance, and appends one row at a time.
 
-use super::counts::Spent;
-use super::planned::Planned;
-use crate::plan::Ledger;
-use crate::records::layers::{self, LayerAppender, LayerLog, LayerRecord, Pass};
-use crate::records::{self, Appender, Attempt, Learned, Provenance, Record, Repeatability, Run, Variant, row_file};
+use super::counts::TimeSpent;
+use super::planned::PlannedMeasurement;
+use crate::plan::MeasurementLedger;
+use crate::records::layers::{self, LayerAppender, LayerLog, LayerRecord, StepPart};
+use crate::records::{
+    self, ErrorEstimate, ProfileProvenance, ProfileRun, Repeatability, RowAppender, RowRecord, Variant, WorkerRun,
+    row_file,
+};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::lock_folder;
-use perf4sight_machine::Setting;
+use perf4sight_machine::MachineProperties;
 use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
 use perf4sight_verb::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,48 +22,48 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct ProfileLog {
     pub(super) log_dir: PathBuf,
-    appenders: BTreeMap<(Variant, Quantity), Appender>,
+    appenders: BTreeMap<(Variant, Quantity), RowAppender>,
     layer_appenders: BTreeMap<Variant, LayerAppender>,
     timed_layers: Vec<(Variant, Workload)>,
     /// The rows that existed when it was opened, of the planned variants and quantities.
-    pub(super) earlier: Vec<Record>,
-    provenance: Provenance,
+    pub(super) earlier: Vec<RowRecord>,
+    provenance: ProfileProvenance,
     _lock: File,
 }
 
 /// The entry of one configuration: rows of the whole step; rows of its operations, the plain step last; the runs that
 /// gave them.
 #[derive(Default)]
-pub(super) struct Entry {
-    pub records: Vec<Record>,
+pub(super) struct ProfileEntry {
+    pub records: Vec<RowRecord>,
     pub layers: Vec<LayerRecord>,
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<WorkerRun>,
 }
 
 /// The existing rows of `planned`, read only.
-pub(super) fn look(log_dir: &Path, planned: &[Planned]) -> Result<Ledger> {
+pub(super) fn look(log_dir: &Path, planned: &[PlannedMeasurement]) -> Result<MeasurementLedger> {
     records::check_conditions(log_dir)?;
     let (mut rows, mut timed_layers) = (Vec::new(), Vec::new());
     for (variant, variable) in files(planned) {
         let file = row_file(log_dir, variable, &variant);
         match variable.quantity() {
             _ if !file.exists() => {}
-            Some(quantity) => rows.extend(records::read(&file, quantity, Stage::Training)?.settled()),
+            Some(quantity) => rows.extend(records::read(&file, quantity, Stage::Training)?.settled_rows()),
             None => timed_layers.push(layers::read(&file)?),
         }
     }
-    let mut ledger = Ledger::of(&rows);
-    timed_layers.iter().flat_map(timed).for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
+    let mut ledger = MeasurementLedger::from_records(&rows);
+    timed_layers.iter().flat_map(timed_steps).for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
     Ok(ledger)
 }
 
 /// Seconds that the configurations of all runs took.
-pub(super) fn seconds(provenance: &Provenance) -> f64 {
+pub(super) fn seconds(provenance: &ProfileProvenance) -> f64 {
     provenance.runs.iter().map(|run| run.seconds).sum()
 }
 
-fn timed(log: &LayerLog) -> impl Iterator<Item = (&Variant, Workload)> {
-    let steps = log.records.iter().filter(|layer| layer.pass == Pass::Step);
+fn timed_steps(log: &LayerLog) -> impl Iterator<Item = (&Variant, Workload)> {
+    let steps = log.records.iter().filter(|layer| layer.pass == StepPart::Step);
     steps.map(|layer| (&layer.record.variant, layer.record.workload))
 }
 
@@ -72,8 +75,8 @@ impl ProfileLog {
     /// measured under another setting.
     pub fn open(
         log_dir: &Path,
-        planned: &[Planned],
-        (setting, seed): (&Setting, u64),
+        planned: &[PlannedMeasurement],
+        (setting, seed): (&MachineProperties, u64),
         patience: Duration,
         context: &mut Context,
     ) -> Result<Self> {
@@ -84,7 +87,7 @@ impl ProfileLog {
         let mut provenance = provenance(log_dir, setting)?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();
         let config = context.config.clone();
-        provenance.runs.push(Run { date, seed, config, ..Run::default() });
+        provenance.runs.push(ProfileRun { date, seed, config, ..ProfileRun::default() });
         let mut log = ProfileLog {
             log_dir: log_dir.to_owned(),
             appenders: BTreeMap::new(),
@@ -104,11 +107,11 @@ impl ProfileLog {
     }
 
     fn open_rows(&mut self, variant: Variant, quantity: Quantity, context: &mut Context) -> Result<()> {
-        let (appender, log) = Appender::open(&self.log_dir, &variant, quantity, Stage::Training)?;
+        let (appender, log) = RowAppender::open(&self.log_dir, &variant, quantity, Stage::Training)?;
         self.appenders.insert((variant, quantity), appender);
         if let Some(log) = log {
             log.warnings().into_iter().for_each(|warning| context.warn(warning));
-            self.earlier.extend(log.settled());
+            self.earlier.extend(log.settled_rows());
         }
         Ok(())
     }
@@ -117,7 +120,7 @@ impl ProfileLog {
         let (appender, log) = LayerAppender::open(&self.log_dir, &variant)?;
         if let Some(log) = log {
             log.warning(&layers::file(&self.log_dir, &variant)).into_iter().for_each(|warning| context.warn(warning));
-            self.timed_layers.extend(timed(&log).map(|(variant, workload)| (variant.clone(), workload)));
+            self.timed_layers.extend(timed_steps(&log).map(|(variant, workload)| (variant.clone(), workload)));
         }
         self.layer_appenders.insert(variant, appender);
         Ok(())
@@ -129,7 +132,7 @@ impl ProfileLog {
     }
 
     /// Saves the estimated errors of fits on the rows; a run that added no rows leaves no trace.
-    pub(super) fn learn(&mut self, learned: &[Learned]) -> Result<()> {
+    pub(super) fn learn(&mut self, learned: &[ErrorEstimate]) -> Result<()> {
         match self.provenance.runs.last_mut().filter(|run| run.rows > 0 && run.learned != learned) {
             Some(run) => {
                 run.learned = learned.to_vec();
@@ -145,8 +148,8 @@ impl ProfileLog {
     }
 
     /// Appends the entry of a configuration, with the time it took.
-    pub(super) fn add(&mut self, entry: &Entry, spent: Spent) -> Result<()> {
-        let Entry { records, layers, attempts } = entry;
+    pub(super) fn add(&mut self, entry: &ProfileEntry, spent: TimeSpent) -> Result<()> {
+        let ProfileEntry { records, layers, attempts } = entry;
         // The provenance is written first: after a crash, rows without one could not be continued.
         self.account(records.len() + layers.len(), attempts, spent)?;
         records.iter().try_for_each(|row| self.appender(row)?.append(row))?;
@@ -159,20 +162,20 @@ impl ProfileLog {
     /// Saves a repetition, and replaces the row with the revised one.
     pub(super) fn repeat(
         &mut self,
-        rows: Option<(&Record, &Record)>,
-        attempts: &[Attempt],
-        spent: Spent,
+        rows: Option<(&RowRecord, &RowRecord)>,
+        attempts: &[WorkerRun],
+        spent: TimeSpent,
     ) -> Result<()> {
         self.account(0, attempts, spent)?;
         rows.map_or(Ok(()), |(old, new)| self.appender(old)?.replace(old, new))
     }
 
-    pub(super) fn mark(&self, old: &Record, new: &Record) -> Result<()> {
+    pub(super) fn mark(&self, old: &RowRecord, new: &RowRecord) -> Result<()> {
         self.appender(old)?.replace(old, new)
     }
 
     /// Ends a run and saves the agreement of its repetitions; a run that added nothing leaves no trace.
-    pub(super) fn close(&mut self, visits: Option<Repeatability>) -> Result<()> {
+    pub(super) fn finish(&mut self, visits: Option<Repeatability>) -> Result<()> {
         match self.provenance.runs.last_mut().filter(|run| (run.rows > 0 || run.seconds > 0.0) && run.visits != visits)
         {
             Some(run) => {
@@ -183,7 +186,7 @@ impl ProfileLog {
         }
     }
 
-    fn account(&mut self, rows: usize, attempts: &[Attempt], spent: Spent) -> Result<()> {
+    fn account(&mut self, rows: usize, attempts: &[WorkerRun], spent: TimeSpent) -> Result<()> {
         if let Some(run) = self.provenance.runs.last_mut() {
             run.rows += rows;
             run.seconds += spent.seconds;
@@ -195,20 +198,24 @@ impl ProfileLog {
         attempts.iter().try_for_each(|attempt| attempt.append(&self.log_dir))
     }
 
-    fn appender(&self, row: &Record) -> Result<&Appender> {
+    fn appender(&self, row: &RowRecord) -> Result<&RowAppender> {
         let appender = self.appenders.get(&(row.variant.clone(), row.quantity()));
         appender.ok_or_else(|| Error::input(format!("{} was not planned", row.identity())).file(&self.log_dir))
     }
 }
 
-pub(super) fn files(planned: &[Planned]) -> BTreeSet<(Variant, Variable)> {
-    planned.iter().flat_map(Planned::identities).map(|identity| (identity.variant, identity.variable)).collect()
+pub(super) fn files(planned: &[PlannedMeasurement]) -> BTreeSet<(Variant, Variable)> {
+    planned
+        .iter()
+        .flat_map(PlannedMeasurement::identities)
+        .map(|identity| (identity.variant, identity.variable))
+        .collect()
 }
 
 /// The existing provenance, or a new one if there are no rows. A file of its name that is none is refused, and not replaced.
-pub(super) fn provenance(log_dir: &Path, now: &Setting) -> Result<Provenance> {
-    let fresh = Provenance { setting: now.clone(), runs: Vec::new() };
-    let found = Provenance::load(log_dir)?;
+pub(super) fn provenance(log_dir: &Path, now: &MachineProperties) -> Result<ProfileProvenance> {
+    let fresh = ProfileProvenance { setting: now.clone(), runs: Vec::new() };
+    let found = ProfileProvenance::load(log_dir)?;
     if !records::any_rows(log_dir) {
         return Ok(fresh);
     }

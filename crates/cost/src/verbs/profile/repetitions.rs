@@ -1,11 +1,11 @@
 //! Rows that are measured more than once: the time limit of a repetition, the revised row, and the agreement of all
 //! repetitions.
 
-use super::planned::Planned;
+use super::planned::PlannedMeasurement;
 use crate::device::protocol::StepRule;
-use crate::device::{Allowance, Measurement};
-use crate::plan::{Doubt, Pace, doubts};
-use crate::records::{Attempt, Outcome, Reading, Record, Repeatability, agreement};
+use crate::device::{Measurement, RunAllowance};
+use crate::plan::{MeasurementPace, RowDoubt, doubts};
+use crate::records::{MeasurementOutcome, Repeatability, RowReading, RowRecord, WorkerRun, agreement};
 use perf4sight_base::stats::{median, percentile};
 use perf4sight_base::units::Milliseconds;
 use perf4sight_machine::Conditions;
@@ -24,12 +24,12 @@ const PATIENCE: f64 = 0.25;
 const LEAST_PATIENCE: f64 = 45.0;
 
 /// The limits of a run at this pace; layers are timed only once.
-pub(super) fn allowance(pace: Option<Pace>, layers: bool) -> Allowance {
-    let Some(Pace { repetitions, seconds, short, disturbed }) = pace else { return Allowance::default() };
+pub(super) fn allowance(pace: Option<MeasurementPace>, layers: bool) -> RunAllowance {
+    let Some(MeasurementPace { repetitions, seconds, short, disturbed }) = pace else { return RunAllowance::default() };
     let split = repetitions > 1 && !layers;
     let whole = if split { HALF } else { StepRule::default() };
     let Some([each, left]) = seconds else {
-        return Allowance { steps: split.then_some(whole), ..Allowance::default() };
+        return RunAllowance { steps: split.then_some(whole), ..RunAllowance::default() };
     };
     let most = STEPS * each;
     let steps = StepRule {
@@ -39,17 +39,17 @@ pub(super) fn allowance(pace: Option<Pace>, layers: bool) -> Allowance {
         ..whole
     };
     let timeout = Duration::from_secs_f64((PATIENCE * left).max(LEAST_PATIENCE));
-    Allowance { steps: Some(steps), timeout: Some(timeout), among_others: short && disturbed }
+    RunAllowance { steps: Some(steps), timeout: Some(timeout), among_others: short && disturbed }
 }
 
 /// The run that gave a measurement, with the machine's conditions; none if nothing was measured.
-pub(super) fn attempt(planned: &Planned, run: &Measurement, kept: bool) -> Option<Attempt> {
+pub(super) fn attempt(planned: &PlannedMeasurement, run: &Measurement, kept: bool) -> Option<WorkerRun> {
     let Measurement::Measured { latency, conditions, .. } = run else { return None };
-    Some(Attempt {
+    Some(WorkerRun {
         variant: planned.configuration.variant.clone(),
         workload: planned.configuration.workload,
         outcome: run.outcome()?,
-        doubt: run.doubt().map(|(_, why)| why),
+        doubt: run.reason_to_distrust().map(|(_, why)| why),
         kept,
         milliseconds: latency.as_ref().map(|latency| Milliseconds(latency.median)),
         conditions: Conditions::clone(conditions),
@@ -58,10 +58,10 @@ pub(super) fn attempt(planned: &Planned, run: &Measurement, kept: bool) -> Optio
 
 /// The row after another repetition; none if it does not change. An undisturbed repetition replaces a disturbed first
 /// measurement; a disturbed repetition is not added to undisturbed ones.
-pub(super) fn revised(row: &Record, run: &Measurement) -> Option<Record> {
+pub(super) fn revise_row(row: &RowRecord, run: &Measurement) -> Option<RowRecord> {
     let Measurement::Measured { latency: Some(latency), .. } = run else { return None };
-    let doubt = run.doubt();
-    let doubtful = matches!(row.outcome, Outcome::Disturbed | Outcome::Throttled);
+    let doubt = run.reason_to_distrust();
+    let doubtful = matches!(row.outcome, MeasurementOutcome::Disturbed | MeasurementOutcome::Throttled);
     let (mut visits, steps) = match &doubt {
         Some(_) if !doubtful => return None,
         None if doubtful && row.visits.len() == 1 => (Vec::new(), 0),
@@ -69,9 +69,9 @@ pub(super) fn revised(row: &Record, run: &Measurement) -> Option<Record> {
     };
     visits.push(latency.median);
     let agreed = agreement(&visits)?;
-    Some(Record {
-        outcome: doubt.map_or(Outcome::Measured, |_| row.outcome),
-        reading: Reading::Latency(Some(Milliseconds(agreed.milliseconds))),
+    Some(RowRecord {
+        outcome: doubt.map_or(MeasurementOutcome::Measured, |_| row.outcome),
+        reading: RowReading::Latency(Some(Milliseconds(agreed.milliseconds))),
         steps: Some(steps + latency.steps),
         spread: Some(if visits.len() > 1 { agreed.spread } else { latency.spread }),
         visits,
@@ -81,26 +81,27 @@ pub(super) fn revised(row: &Record, run: &Measurement) -> Option<Record> {
 
 /// The rows whose mark changes at the end, with their indices: rows that stay doubtful get a mark, rows that are no
 /// longer doubtful lose it.
-pub(super) fn marks(rows: &[Record]) -> Vec<(usize, Record)> {
+pub(super) fn changed_marks(rows: &[RowRecord]) -> Vec<(usize, RowRecord)> {
     let doubts = doubts(rows);
     let timed = rows.iter().enumerate().filter(|(_, row)| !row.visits.is_empty());
     let marked = timed.filter_map(|(place, row)| {
         // Any other mark has another reason.
-        let judged = matches!(row.outcome, Outcome::Measured | Outcome::Unexpected).then_some(doubts.get(&place));
+        let judged = matches!(row.outcome, MeasurementOutcome::Measured | MeasurementOutcome::Unexpected)
+            .then_some(doubts.get(&place));
         let outcome = judged.map_or(row.outcome, |doubt| match doubt {
-            Some(Doubt::Repetitions(_)) => Outcome::Disturbed,
-            Some(Doubt::Unexpected(_)) => Outcome::Unexpected,
-            None => Outcome::Measured,
+            Some(RowDoubt::Repetitions(_)) => MeasurementOutcome::Disturbed,
+            Some(RowDoubt::Unexpected(_)) => MeasurementOutcome::Unexpected,
+            None => MeasurementOutcome::Measured,
         });
-        (outcome != row.outcome).then(|| (place, Record { outcome, ..row.clone() }))
+        (outcome != row.outcome).then(|| (place, RowRecord { outcome, ..row.clone() }))
     });
     marked.collect()
 }
 
 /// The agreement of the repetitions of all rows, `wanted` each; none if nothing was repeated.
-pub(super) fn repeatability(rows: &[Record], wanted: usize) -> Option<Repeatability> {
+pub(super) fn repeatability(rows: &[RowRecord], wanted: usize) -> Option<Repeatability> {
     let spreads: Vec<f64> = rows.iter().filter(|row| row.visits.len() > 1).filter_map(|row| row.spread).collect();
-    let of = |count: fn(&Record, usize) -> bool| rows.iter().filter(|row| count(row, wanted)).count();
+    let of = |count: fn(&RowRecord, usize) -> bool| rows.iter().filter(|row| count(row, wanted)).count();
     (!spreads.is_empty()).then(|| Repeatability {
         rows: spreads.len(),
         single: of(|row, _| row.visits.len() == 1),

@@ -19,7 +19,7 @@ use crate::records::Variant;
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result, suggestion};
 use perf4sight_step::workload::{Stage, Step, Variable};
-use perf4sight_verb::config::{Document, FromValue, SectionText, Value};
+use perf4sight_verb::config::{ConfigDocument, FromValue, SectionText, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -103,25 +103,25 @@ fn text(tests: &NetworkTests) -> String {
 /// # Errors
 /// A file in another format than the published one: with file, line, key and expectation.
 pub fn read(file: &Path) -> Result<Vec<NetworkTests>> {
-    let document = Document::load(file)?;
+    let document = ConfigDocument::load(file)?;
     if document.sections().is_empty() {
         return Err(Error::config("there is nothing to measure").file(file).expected("a section such as [RESNET18]"));
     }
-    document.sections().iter().map(|section| Reader { file, section }.tests()).collect()
+    document.sections().iter().map(|section| SectionReader { file, section }.tests()).collect()
 }
 
-struct Reader<'a> {
+struct SectionReader<'a> {
     file: &'a Path,
     section: &'a SectionText,
 }
 
-impl Reader<'_> {
+impl SectionReader<'_> {
     fn tests(&self) -> Result<NetworkTests> {
         if let Some(entry) = self.section.entries.iter().find(|entry| !KEYS.contains(&entry.key.as_str())) {
             let error = self.error(&entry.key, "no such key in a test configuration");
             return Err(error.help(suggestion(&entry.key, KEYS)));
         }
-        let network = self.only("net_name")?;
+        let network = self.single_word("net_name")?;
         let files: Vec<PathBuf> = self.list("model", "a list of network files")?;
         let variant = |file: &PathBuf| {
             let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -129,12 +129,16 @@ impl Reader<'_> {
         };
         let step = self.step()?;
         let sweep = Sweep {
-            variables: self.named("test_var", Variable::parse)?,
+            variables: self.parse_words("test_var", Variable::parse)?,
             batches: self.batches()?,
-            steps: self.named("exec_stage", Stage::parse)?.into_iter().map(|stage| step.in_stage(stage)).collect(),
+            steps: self
+                .parse_words("exec_stage", Stage::parse)?
+                .into_iter()
+                .map(|stage| step.in_stage(stage))
+                .collect(),
             variants: files.iter().map(variant).collect::<Result<_>>()?,
         };
-        Ok(NetworkTests { dataset: self.only("dataset")?, network, sweep, files })
+        Ok(NetworkTests { dataset: self.single_word("dataset")?, network, sweep, files })
     }
 
     fn step(&self) -> Result<Step> {
@@ -142,7 +146,7 @@ impl Reader<'_> {
         if self.section.entry(EXEC_STEP).is_none() {
             return Ok(published);
         }
-        let cell = self.only(EXEC_STEP)?;
+        let cell = self.single_word(EXEC_STEP)?;
         Step::from_cell(published.stage, &cell).map_err(|error| self.place(EXEC_STEP, error))
     }
 
@@ -154,13 +158,13 @@ impl Reader<'_> {
         }
     }
 
-    fn named<T>(&self, key: &str, parse: fn(&str) -> Result<T>) -> Result<Vec<T>> {
+    fn parse_words<T>(&self, key: &str, parse: fn(&str) -> Result<T>) -> Result<Vec<T>> {
         let words: Vec<String> = self.list(key, "a list of words")?;
         words.iter().map(|word| parse(word).map_err(|error| self.place(key, error))).collect()
     }
 
     /// A section is for one network and one dataset, although the format has lists of them.
-    fn only(&self, key: &str) -> Result<String> {
+    fn single_word(&self, key: &str) -> Result<String> {
         let mut words: Vec<String> = self.list(key, "a list of one word")?;
         match (words.pop(), words.is_empty()) {
             (Some(word), true) => Ok(word),
@@ -179,9 +183,9 @@ impl Reader<'_> {
     }
 
     fn place(&self, key: &str, error: Error) -> Error {
-        use perf4sight_verb::config::Origin;
+        use perf4sight_verb::config::ValueOrigin;
         let line = match self.section.entry(key).map(|entry| &entry.origin) {
-            Some(Origin::Line(line)) => *line,
+            Some(ValueOrigin::Line(line)) => *line,
             _ => self.section.line,
         };
         error.file(self.file).line(line)

@@ -2,18 +2,18 @@
 //! and on a busy one.
 
 use super::planned::cheapest_first;
-use super::{Counts, MeasurementRun, Planned, estimate};
+use super::{MeasurementRun, PlannedMeasurement, ProfileCounts, estimate};
 use crate::device::kind::DeviceKind;
-use crate::device::simulated::{Abilities, Simulated};
-use crate::device::{Device, Job, Measurement, Options};
-use crate::plan::{Configuration, Ending, Grid, Repetitions};
-use crate::records::{Reading, Record, Variant};
+use crate::device::simulated::{SimulatedDevice, SimulatedPerformance};
+use crate::device::{Device, DeviceOptions, Measurement, MeasurementJob};
+use crate::plan::{Configuration, GridPlan, PlanEnding, Repetitions};
+use crate::records::{RowReading, RowRecord, Variant};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::{Setting, Watch};
+use perf4sight_machine::{MachineProperties, RunWatch};
 use perf4sight_network::zoo::{self, Dataset};
 use perf4sight_onnx as onnx;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_step::workload::{Stage, Variable, Workload};
 use perf4sight_verb::Context;
 use std::collections::BTreeSet;
@@ -34,14 +34,14 @@ const FITTED_LEVELS: [u8; 6] = [0, 10, 30, 50, 70, 90];
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 
 /// A simulated device on which every measurement takes this many milliseconds.
-struct Slow {
-    device: Simulated,
+struct SlowDevice {
+    device: SimulatedDevice,
     milliseconds: u64,
     /// The minimum number of steps of each measurement.
     steps: Mutex<Vec<usize>>,
 }
 
-impl Device for Slow {
+impl Device for SlowDevice {
     fn name(&self) -> &str {
         self.device.name()
     }
@@ -50,22 +50,22 @@ impl Device for Slow {
         self.device.capacity()
     }
 
-    fn setting(&self) -> Setting {
+    fn setting(&self) -> MachineProperties {
         self.device.setting()
     }
 
-    fn check(&self, job: &Job) -> Result<()> {
+    fn check(&self, job: &MeasurementJob) -> Result<()> {
         self.device.check(job)
     }
 
-    fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {
+    fn measure(&self, job: &MeasurementJob, watch: &RunWatch<'_>) -> Result<Measurement> {
         CLOCK.fetch_add(self.milliseconds, Ordering::Relaxed);
         self.steps.lock().unwrap().extend(job.allowance.steps.map(|steps| steps.minimum));
         self.device.measure(job, watch)
     }
 }
 
-fn planned(folder: &Path) -> Vec<Planned> {
+fn planned(folder: &Path) -> Vec<PlannedMeasurement> {
     let mut planned = Vec::new();
     for network in NETWORKS {
         let file = folder.join(network).with_extension("onnx");
@@ -74,20 +74,20 @@ fn planned(folder: &Path) -> Vec<Planned> {
             let variables = vec![Variable::Latency, Variable::Memory];
             let workload = Workload::published(Stage::Training, batch);
             let configuration = Configuration { variant: Variant::new(network, level), workload, variables, round: 1 };
-            planned.push(Planned { configuration, file: file.clone(), dataset: "imagenet".into() });
+            planned.push(PlannedMeasurement { configuration, file: file.clone(), dataset: "imagenet".into() });
         }
     }
     planned
 }
 
 /// Runs with the budget, and returns the counts and the minimum number of steps of each measurement.
-fn run(planned: &[Planned], milliseconds: u64) -> (Counts, Vec<usize>) {
-    let seconds = estimate::each(planned.iter(), &Options::new(DeviceKind::Cpu));
+fn run(planned: &[PlannedMeasurement], milliseconds: u64) -> (ProfileCounts, Vec<usize>) {
+    let seconds = estimate::estimate_seconds(planned.iter(), &DeviceOptions::new(DeviceKind::Cpu));
     let (all, least) = cheapest_first(planned, &seconds);
-    let mut plan = Repetitions::new(Box::new(Grid::new(all.clone())), &all, 2, Some(BUDGET)).after(least);
-    let device = Simulated { abilities: Abilities::default(), mem_limit: None, seed: 0 };
-    let slow = Slow { device, milliseconds, steps: Mutex::default() };
-    let settings = Settings { mode: Mode::Quiet, colour: false, bars: false, width: None };
+    let mut plan = Repetitions::new(Box::new(GridPlan::new(all.clone())), &all, 2, Some(BUDGET)).repeating_after(least);
+    let device = SimulatedDevice { abilities: SimulatedPerformance::default(), mem_limit: None, seed: 0 };
+    let slow = SlowDevice { device, milliseconds, steps: Mutex::default() };
+    let settings = ConsoleSettings { mode: OutputMode::Quiet, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, io::sink(), io::sink());
     let clock = || SystemTime::UNIX_EPOCH + Duration::from_millis(CLOCK.load(Ordering::Relaxed));
     let mut context = Context::new(console, clock, Arc::default(), PathBuf::new(), String::new());
@@ -96,8 +96,8 @@ fn run(planned: &[Planned], milliseconds: u64) -> (Counts, Vec<usize>) {
     (counts, slow.steps.into_inner().unwrap())
 }
 
-fn latency(counts: &Counts) -> Vec<&Record> {
-    counts.rows.iter().filter(|row| matches!(row.reading, Reading::Latency(_))).collect()
+fn latency(counts: &ProfileCounts) -> Vec<&RowRecord> {
+    counts.rows.iter().filter(|row| matches!(row.reading, RowReading::Latency(_))).collect()
 }
 
 #[test]
@@ -106,12 +106,12 @@ fn a_busy_machine_measures_what_a_fit_needs_first_and_a_quiet_one_everything_twi
     let planned = planned(folder.path());
 
     let (quiet, steps) = run(&planned, 900);
-    assert_eq!((quiet.rows.len(), quiet.ending, quiet.shortfall()), (180, Some(Ending::Complete), None));
+    assert_eq!((quiet.rows.len(), quiet.ending, quiet.shortfall()), (180, Some(PlanEnding::Complete), None));
     assert!(latency(&quiet).iter().all(|row| row.visits.len() >= 2) && steps.iter().all(|steps| *steps == 2));
 
     // Twelve seconds each: fifteen of ninety configurations.
     let (busy, steps) = run(&planned, 12_000);
-    assert_eq!(busy.ending, Some(Ending::Budget { seconds: BUDGET, unmeasured: 75 }));
+    assert_eq!(busy.ending, Some(PlanEnding::Budget { seconds: BUDGET, unmeasured: 75 }));
     let rows = latency(&busy);
     let of = |network: &str| rows.iter().filter(|row| row.variant.network == network).count();
     assert_eq!(NETWORKS.map(of), [5; 3]);

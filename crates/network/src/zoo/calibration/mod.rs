@@ -10,14 +10,14 @@ mod tokens;
 mod windows;
 
 use crate::Network;
-use builder::Builder;
+use builder::CalibrationBuilder;
 use perf4sight_base::error::Result;
 
 const PREFIX: &str = "teach-";
 
-type Content = fn(&mut Builder) -> Result<()>;
+type AddContent = fn(&mut CalibrationBuilder) -> Result<()>;
 
-const NETWORKS: [(&str, Content); 6] = [
+const NETWORKS: [(&str, AddContent); 6] = [
     ("teach-attention", attention::attention),
     ("teach-windows", windows::windows),
     ("teach-tokens", tokens::tokens),
@@ -48,7 +48,7 @@ pub fn is_reserved(name: &str) -> bool {
 /// # Errors
 /// Operations that do not fit one another, which a test of this crate would find.
 pub fn all() -> Result<Vec<Network>> {
-    NETWORKS.iter().map(|(name, content)| Builder::build(name, *content)).collect()
+    NETWORKS.iter().map(|(name, content)| CalibrationBuilder::build(name, *content)).collect()
 }
 
 #[cfg(test)]

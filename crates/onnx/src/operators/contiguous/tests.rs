@@ -1,7 +1,7 @@
 //! Copies without a node in the file, and values of which every sample has its own.
 
 use crate::tests::*;
-use perf4sight_network::{Embedding, Runs};
+use perf4sight_network::{Embedding, PytorchRun};
 
 /// Five tokens of eight numbers, with tokens or samples on the first axis.
 fn tokens(samples_first: bool) -> Draft {
@@ -9,7 +9,7 @@ fn tokens(samples_first: bool) -> Draft {
     Draft::opset(17).input("x", dims)
 }
 
-fn turned(draft: Draft, input: &str, name: &str, order: &[i64]) -> Draft {
+fn transposed(draft: Draft, input: &str, name: &str, order: &[i64]) -> Draft {
     draft.node("Transpose", &[input], name, vec![with::ints("perm", order.to_vec())])
 }
 
@@ -18,7 +18,7 @@ fn packed(draft: Draft, input: &str) -> Draft {
     let draft = draft.weight("w", [8, 24]).node("MatMul", &[input, "w"], "projected", vec![]);
     let draft = draft.numbers("apart", &[0, 0, 3, 8]).node("Reshape", &["projected", "apart"], "parts", vec![]);
     let draft = draft.numbers("front", &[0]).node("Unsqueeze", &["parts", "front"], "fronted", vec![]);
-    let draft = turned(draft, "fronted", "exchanged", &[3, 1, 2, 0, 4]).numbers("gone", &[-2]);
+    let draft = transposed(draft, "fronted", "exchanged", &[3, 1, 2, 0, 4]).numbers("gone", &[-2]);
     draft.node("Squeeze", &["exchanged", "gone"], "y", vec![]).output("y")
 }
 
@@ -32,7 +32,7 @@ fn queries_keys_and_values_of_one_projection_are_copied_apart() {
     let own = packed(tokens(false), "x");
     assert_eq!(own.ops(), [std::slice::from_ref(&linear), &apart, &copied].concat());
     // If samples come first, they are moved behind the tokens, and the layer reads a copy.
-    let moved = packed(turned(tokens(true), "x", "moved", &[1, 0, 2]), "moved");
+    let moved = packed(transposed(tokens(true), "x", "moved", &[1, 0, 2]), "moved");
     let folded = Op::Contiguous { batch: 1 };
     assert_eq!(moved.ops(), [&[folded, linear], apart.as_slice(), copied.as_slice()].concat());
     [own, moved].iter().for_each(|draft| drop(rewritten(&draft.load().network)));
@@ -40,7 +40,7 @@ fn queries_keys_and_values_of_one_projection_are_copied_apart() {
 
 #[test]
 fn what_is_moved_and_moved_back_is_read_where_it_lies() {
-    let back = turned(turned(tokens(true), "x", "moved", &[1, 0, 2]), "moved", "back", &[1, 0, 2]);
+    let back = transposed(transposed(tokens(true), "x", "moved", &[1, 0, 2]), "moved", "back", &[1, 0, 2]);
     let ops = back.weight("w", [8, 4]).node("MatMul", &["back", "w"], "y", vec![]).output("y").ops();
     assert_eq!(ops, [Op::Linear(Linear { out_features: 4, bias: false })]);
 }
@@ -162,7 +162,7 @@ fn positions_that_are_looked_up_once_are_those_of_every_sample() {
     let draft = scores().weight("positions.weight", [8, 4]).numbers("flat", &places).numbers("square", &[6, 6]);
     let draft = draft.node("Reshape", &["flat", "square"], "places", vec![]);
     let draft = draft.node("Gather", &["positions.weight", "places"], "rows", vec![]);
-    let draft = copied_for_every_sample(turned(draft, "rows", "table", &[2, 0, 1]));
+    let draft = copied_for_every_sample(transposed(draft, "rows", "table", &[2, 0, 1]));
     let network = draft.load().network;
     assert_eq!(*network.output_shape(), Shape::new([4, 6, 6]));
     assert_eq!(network.parameters(), 8 * 4);
@@ -180,7 +180,7 @@ fn a_mask_that_is_computed_once_is_that_of_every_sample() {
 
 /// 16 tokens of 8 numbers turned into an image of 8 x 4 x 4, which a convolution reads.
 fn turned_image(contiguous: bool) -> Draft {
-    let draft = turned(Draft::opset(17).input("x", [Named("batch"), Is(16), Is(8)]), "x", "channels", &[0, 2, 1]);
+    let draft = transposed(Draft::opset(17).input("x", [Named("batch"), Is(16), Is(8)]), "x", "channels", &[0, 2, 1]);
     let mut draft = draft.node(if contiguous { "Contiguous" } else { "Identity" }, &["channels"], "laid", vec![]);
     draft.graph().node[1].domain = contiguous.then(|| crate::DOMAIN.into());
     let draft = draft.numbers("as", &[0, 8, 4, 4]).node("Reshape", &["laid", "as"], "image", vec![]);
@@ -214,10 +214,14 @@ fn frames_behind_other_axes_join_their_batch_in_a_copy() {
     for (dims, order) in shapes {
         let dims = std::iter::once(Named("batch")).chain(dims.iter().map(|&dim| Is(dim)));
         let draft =
-            turned(Draft::opset(17).input("x", dims), "x", "turned", order).numbers("images", &[-1, 64, 12, 12]);
+            transposed(Draft::opset(17).input("x", dims), "x", "turned", order).numbers("images", &[-1, 64, 12, 12]);
         let network = draft.node("Reshape", &["turned", "images"], "y", vec![]).output("y").load().network;
         let last = network.node(network.output());
-        assert_eq!((&last.op, last.runs), (&Op::Reshape(Shape::new([6, 64, 12, 12])), Runs::Joining), "{order:?}");
+        assert_eq!(
+            (&last.op, last.runs),
+            (&Op::Reshape(Shape::new([6, 64, 12, 12])), PytorchRun::Joining),
+            "{order:?}"
+        );
         assert_eq!(rewritten(&network).network.nodes(), network.as_written().nodes(), "{order:?}");
     }
 }

@@ -4,7 +4,7 @@ use crate::tests::*;
 use perf4sight_step::workload::{Stage, Workload};
 
 /// The expected values for a node with an unsupported operator.
-struct Known {
+struct ExpectedNode {
     operator: &'static str,
     attributes: Vec<AttributeProto>,
     /// Shapes of the weights it reads after `x`, an image of 3 x 8 x 8.
@@ -16,8 +16,8 @@ struct Known {
 }
 
 /// Expected shapes and products follow the operators' specification, by hand.
-fn operators() -> Vec<Known> {
-    let known = |operator, attributes, shape: &[usize]| Known {
+fn operators() -> Vec<ExpectedNode> {
+    let known = |operator, attributes, shape: &[usize]| ExpectedNode {
         operator,
         attributes,
         weights: vec![],
@@ -26,7 +26,7 @@ fn operators() -> Vec<Known> {
         macs: 0,
     };
     vec![
-        Known { integers: vec![vec![2]], ..known("CumSum", vec![with::int("reverse", 1)], &[3, 8, 8]) },
+        ExpectedNode { integers: vec![vec![2]], ..known("CumSum", vec![with::int("reverse", 1)], &[3, 8, 8]) },
         known("Hardmax", vec![], &[3, 8, 8]),
         known(
             "MaxUnpool",
@@ -38,7 +38,7 @@ fn operators() -> Vec<Known> {
     ]
 }
 
-fn draft(known: &Known, batch: Dim) -> Draft {
+fn draft(known: &ExpectedNode, batch: Dim) -> Draft {
     let mut draft = Draft::opset(18).input("x", [batch, Is(3), Is(8), Is(8)]);
     let mut inputs = vec!["x".to_string()];
     for (place, dims) in known.weights.iter().enumerate() {
@@ -264,10 +264,13 @@ fn what_is_scattered_into_zeros_has_any_batch_and_places_are_integers() {
         let along = vec![with::int("axis", 2)];
         let network = draft.node("ScatterElements", &["z", "p", "v"], "y", along).output("y").load().network;
         let scatter = network.node(network.output());
-        let read: Vec<(Element, &[usize])> =
+        let read: Vec<(ElementKind, &[usize])> =
             scatter.inputs.iter().map(|id| network.node(*id)).map(|node| (node.element, node.shape.dims())).collect();
         // ONNX: indices are int32 or int64; data has the result's shape.
-        assert_eq!(read, [(Element::Number, &[6, 5][..]), (Element::Integer, &[6, 2]), (Element::Number, &[6, 2])]);
+        assert_eq!(
+            read,
+            [(ElementKind::Number, &[6, 5][..]), (ElementKind::Integer, &[6, 2]), (ElementKind::Number, &[6, 2])]
+        );
         rewritten(&network);
         let written = ModelProto::decode(to_bytes(&network).as_slice()).unwrap().graph.unwrap();
         let known = written.input.iter().filter_map(source::dims).flatten().flatten();
@@ -350,7 +353,7 @@ fn fused_attention_of_tokens_has_its_heads_taken_apart() {
 }
 
 /// One node on an image of 3 x 8 x 8, followed by integers.
-fn understood(operator: &str, attributes: Vec<AttributeProto>, integers: &[&[i64]]) -> Network {
+fn read_node(operator: &str, attributes: Vec<AttributeProto>, integers: &[&[i64]]) -> Network {
     let mut draft = Draft::opset(18).image();
     let names: Vec<String> = (0..integers.len()).map(|place| format!("n{place}")).collect();
     for (name, numbers) in names.iter().zip(integers) {
@@ -379,7 +382,7 @@ fn operators_that_look_elements_up_are_understood() {
         ("GlobalMaxPool", vec![], &[], &[3, 1, 1]),
     ];
     for (operator, attributes, integers, shape) in cases {
-        assert_eq!(understood(operator, attributes, integers).output_shape().dims(), shape, "{operator}");
+        assert_eq!(read_node(operator, attributes, integers).output_shape().dims(), shape, "{operator}");
     }
 }
 
@@ -502,9 +505,9 @@ fn an_attention_that_was_taken_apart_stays_so_where_it_is_written() {
     let mut builder = NetworkBuilder::new("apart", Shape::new([3, 8, 4]));
     let input = builder.input();
     let mut add = |name: &str, op: Op, inputs: &[NodeId]| builder.add(name, op, inputs).unwrap();
-    let query = add("query", Op::Binary(Binary::Mul), &[input]);
+    let query = add("query", Op::Binary(BinaryFunction::Mul), &[input]);
     let turned = add("turned", Op::Transpose { order: vec![0, 2, 1] }, &[input]);
-    let key = add("key", Op::Binary(Binary::Mul), &[turned]);
+    let key = add("key", Op::Binary(BinaryFunction::Mul), &[turned]);
     let scores = add("scores", Op::MatMul, &[query, key]);
     let weights = add("weights", Op::Softmax { axis: 2 }, &[scores]);
     let product = add("product", Op::MatMul, &[weights, input]);

@@ -1,11 +1,11 @@
 //! The searches of operator fusion divided among machines, each machine with a folder of its own; all else takes seconds, and is done
 //! where the results are.
 
-use super::{SEARCHES, Strategy};
+use super::{OptimizeTraces, SEARCHES};
 use crate::passes::searched_graph;
-use crate::search::{Checkpoint, Fused, Search, Searches, UnitGraph, identity};
+use crate::search::{FusionState, SearchCheckpoint, SearchOptions, SearchSettings, UnitGraph, identity};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_verb::{Context, Divisible, Item, Noun, Outline, Part, PlannedFiles, Summary};
+use perf4sight_verb::{Context, CountedNoun, Divisible, Outline, PlannedFiles, Summary, WorkItem, WorkPart};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// 10,000 units).
 const MOVE: f64 = 1e-7;
 
-impl Divisible for Strategy {
+impl Divisible for OptimizeTraces {
     fn results(&self) -> &Path {
         &self.out
     }
@@ -27,43 +27,43 @@ impl Divisible for Strategy {
         self.outline()
     }
 
-    fn noun(&self) -> Noun {
-        Noun { one: "search", several: "searches" }
+    fn noun(&self) -> CountedNoun {
+        CountedNoun { one: "search", several: "searches" }
     }
 
-    fn items(&self, _: &PlannedFiles, _: &mut Context) -> Result<Vec<Item>> {
+    fn items(&self, _: &PlannedFiles, _: &mut Context) -> Result<Vec<WorkItem>> {
         let Some(graph) = self.graph()? else { return Ok(Vec::new()) };
-        let first = Fused::new(&graph, self.wanted.simulate);
+        let first = FusionState::new(&graph, self.wanted.simulate);
         let mut items = Vec::new();
         for search in self.wanted.searches.all() {
-            if !self.wanted.searches.known(search, &first)?.has_ended() {
+            if !self.wanted.searches.resume(search, &first)?.has_ended() {
                 let seconds = MOVE * graph.units.len() as f64 * search.moves as f64;
                 let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
                 let name = item(search, &first);
-                items.push(Item { group: name.clone(), name, time });
+                items.push(WorkItem { group: name.clone(), name, time });
             }
         }
         Ok(items)
     }
 
-    fn run_part(&self, part: &Part<'_>, context: &mut Context) -> Result<Summary> {
+    fn run_part(&self, part: &WorkPart<'_>, context: &mut Context) -> Result<Summary> {
         let lacks = || {
             Error::input("this task has searches that the configuration or the traces lack")
                 .help("the traces were changed since, or the node sees other files than the machine that submitted: both need the same folder")
         };
         let graph = self.graph()?.ok_or_else(lacks)?;
-        let first = Fused::new(&graph, self.wanted.simulate);
-        let chosen = |search: &Search| part.items.contains(&item(*search, &first));
-        let searches: Vec<Search> = self.wanted.searches.all().into_iter().filter(chosen).collect();
+        let first = FusionState::new(&graph, self.wanted.simulate);
+        let chosen = |search: &SearchOptions| part.items.contains(&item(*search, &first));
+        let searches: Vec<SearchOptions> = self.wanted.searches.all().into_iter().filter(chosen).collect();
         if searches.len() < part.items.len() {
             return Err(lacks());
         }
-        let own = Searches { folder: part.folder.join(SEARCHES), ..self.wanted.searches.clone() };
+        let own = SearchSettings { folder: part.folder.join(SEARCHES), ..self.wanted.searches.clone() };
         // A task that was killed left them among the results.
         copy(&searches, &self.out, part.folder)?;
         let cancel = context.cancel.clone();
         own.run(&searches, &first, &|_| !cancel.load(Ordering::Relaxed))?;
-        Ok(Summary { headline: self.noun().counted(searches.len()), ..Summary::default() })
+        Ok(Summary { headline: self.noun().count_text(searches.len()), ..Summary::default() })
     }
 
     fn merge(&self, folders: &[PathBuf], _: &mut Context) -> Result<()> {
@@ -72,11 +72,11 @@ impl Divisible for Strategy {
     }
 
     fn conclude(&self, context: &mut Context) -> Result<Summary> {
-        self.answer(false, context)
+        self.run_strategy(false, context)
     }
 }
 
-impl Strategy {
+impl OptimizeTraces {
     /// The graph that is searched; none if nothing is.
     fn graph(&self) -> Result<Option<UnitGraph>> {
         searched_graph(&self.start()?, &self.wanted)
@@ -84,13 +84,15 @@ impl Strategy {
 }
 
 /// The name of an item: the same only for the same search of the same graph.
-fn item(search: Search, first: &Fused<'_>) -> String {
+fn item(search: SearchOptions, first: &FusionState<'_>) -> String {
     format!("{} seed {} of {}", search.optimizer.name(), search.seed, identity(search, first))
 }
 
 /// Takes over searches from one folder of results into another.
-fn copy(searches: &[Search], from: &Path, to: &Path) -> Result<()> {
+fn copy(searches: &[SearchOptions], from: &Path, to: &Path) -> Result<()> {
     let [from, to] = [from, to].map(|folder| folder.join(SEARCHES));
-    let adopt = |search: &Search| Checkpoint::adopt(&Searches::file(&from, *search), &Searches::file(&to, *search));
+    let adopt = |search: &SearchOptions| {
+        SearchCheckpoint::adopt(&SearchSettings::file(&from, *search), &SearchSettings::file(&to, *search))
+    };
     searches.iter().try_for_each(adopt)
 }

@@ -3,7 +3,7 @@
 use super::json::FORMAT;
 use perf4sight_base::error::Result;
 use perf4sight_base::overwrite;
-use perf4sight_base::result_files::{ResultFiles, Results};
+use perf4sight_base::result_files::{ResultFiles, ResultNames};
 use std::path::Path;
 
 /// The file that identifies a folder as one of a strategy.
@@ -31,7 +31,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// A folder in which a file would be replaced that is an input, or that is not from an earlier strategy.
 pub(super) fn new<'a>(out: &Path, inputs: impl Iterator<Item = &'a Path>, kept: Option<&Path>) -> Result<ResultFiles> {
     let is_kept = |name: &&str| kept.is_some_and(|kept| overwrite::is_same(&out.join(name), kept));
-    let results = Results {
+    let results = ResultNames {
         mark: JSON,
         unfinished: ".optimize.",
         format: FORMAT,

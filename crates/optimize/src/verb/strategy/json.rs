@@ -1,14 +1,14 @@
 //! The results as JSON, and the strategy in its published form.
 
-use super::{Shown, tables};
-use crate::passes::Found;
+use super::{StrategyResults, tables};
+use crate::passes::PassResults;
 use perf4sight_base::overwrite::PROGRAM;
 use serde_json::{Value, json};
 
 /// The version of `optimize.json`.
 pub(super) const FORMAT: u32 = 1;
 
-pub(super) fn of(shown: &Shown) -> Value {
+pub(super) fn to_json(shown: &StrategyResults) -> Value {
     json!({
         "generator": PROGRAM,
         "format": FORMAT,
@@ -22,6 +22,6 @@ pub(super) fn of(shown: &Shown) -> Value {
 }
 
 /// `{"best_strategy": [[operation, object, what goes with it], ...]}`.
-pub(super) fn strategy(found: &Found) -> Value {
+pub(super) fn strategy(found: &PassResults) -> Value {
     json!({ "best_strategy": found.strategy })
 }

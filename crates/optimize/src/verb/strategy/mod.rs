@@ -7,20 +7,23 @@ mod page;
 pub mod published;
 mod tables;
 
-use crate::passes::{Found, Learns, PASSES, Pass, Proposal, Wanted, candidate_lines, group_lines, jointly};
-use crate::search::Searches;
-use crate::start::{Start, Together};
+use crate::passes::{
+    ChangeProposal, LearningEffect, OptimizationPass, PASSES, PassResults, PassSettings, candidate_lines, group_lines,
+    jointly,
+};
+use crate::search::SearchSettings;
+use crate::start::{CombinedChanges, RecordedStart};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::result_files::ResultFiles;
 use perf4sight_base::units::{Bytes, Milliseconds, Percent};
 use perf4sight_replay::Analysis;
 use perf4sight_replay::graph::{available_memory, check_memory};
 use perf4sight_replay::inputs;
-use perf4sight_replay::ranks::Job;
-use perf4sight_replay::request::Request;
-use perf4sight_replay::what_if::Change;
-use perf4sight_report::{Column, sentence};
-use perf4sight_verb::{Context, Finding, Outline, Summary, Verb};
+use perf4sight_replay::ranks::TrainingJob;
+use perf4sight_replay::request::ReplayRequest;
+use perf4sight_replay::what_if::StepChange;
+use perf4sight_report::{TableColumn, sentence};
+use perf4sight_verb::{Context, Outline, Summary, TableFinding, Verb};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,60 +39,60 @@ pub const SEARCHES: &str = "searches";
 
 /// What to optimise, and how; [`Verb::run`] does it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Strategy {
+pub struct OptimizeTraces {
     /// Traces of one job: files, or a folder of them.
     pub traces: Vec<PathBuf>,
     /// The names of the passes; all if there are none.
     pub passes: Vec<String>,
     /// What is asked of them.
-    pub wanted: Wanted,
+    pub wanted: PassSettings,
     /// How the job is replayed.
-    pub request: Request,
+    pub request: ReplayRequest,
     /// The folder of the results.
     pub out: PathBuf,
 }
 
 /// What the results show.
-struct Shown {
-    start: Start,
+struct StrategyResults {
+    start: RecordedStart,
     /// What the passes found: first the proposals that bring something, those that learn the same before others, of these the
     /// largest gain first.
-    found: Found,
+    found: PassResults,
     /// The proposals that bring something and learn the same, together.
-    together: Option<Proposal>,
+    together: Option<ChangeProposal>,
     answer: String,
     warnings: Vec<String>,
 }
 
-impl Verb for Strategy {
+impl Verb for OptimizeTraces {
     /// Reads the traces, runs the passes, and writes the results. After Ctrl-C the passes that ran count.
     ///
     /// # Errors
     /// Files that are no traces of one job, traces that cannot be replayed, a folder that cannot be written to or has
     /// files of other programs.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        self.answer(true, context)
+        self.run_strategy(true, context)
     }
 }
 
-impl Strategy {
+impl OptimizeTraces {
     /// As [`Verb::run`]; what is known of searches counts, unless it searches on.
-    fn answer(&self, search: bool, context: &mut Context) -> Result<Summary> {
-        let passes = self.chosen()?;
+    fn run_strategy(&self, search: bool, context: &mut Context) -> Result<Summary> {
+        let passes = self.chosen_passes()?;
         let files = self.files()?;
         let mut left = passes.len() as u64 + 2;
-        let progress = context.console.progress(self.moves().saturating_add(left), "optimizing").unpaced();
-        progress.doing("reading traces");
+        let progress = context.console.progress(self.total_moves().saturating_add(left), "optimizing").unpaced();
+        progress.set_item("reading traces");
         let start = self.start()?;
         progress.advance(1);
-        let mut found = Found { unanswered: self.unused(&passes), ..Found::default() };
+        let mut found = PassResults { unanswered: self.unused_settings(&passes), ..PassResults::default() };
         let mut notes = Vec::new();
         for pass in passes {
             if context.cancelled() {
                 found.unanswered.push(format!("{} was interrupted", pass.name()));
                 continue;
             }
-            progress.doing(doing(pass, &start, &self.wanted));
+            progress.set_item(pass_text(pass, &start, &self.wanted));
             let cancel = context.cancel.clone();
             let go_on = |moves| {
                 progress.pace();
@@ -106,18 +109,18 @@ impl Strategy {
                 progress.expect(left - 1);
             }
         }
-        progress.doing("comparing");
+        progress.set_item("comparing");
         let joint = jointly(&start, &found)?;
         found.replace_by(joint);
         found.leave_out_slower(self.asks_for_memory());
-        let shown = Shown::of(start, found)?;
+        let shown = StrategyResults::new(start, found)?;
         progress.advance(1);
         drop(progress);
         notes.iter().for_each(|note| context.console.note(note));
         self.write(files, shown, context)
     }
 
-    fn chosen(&self) -> Result<Vec<&'static dyn Pass>> {
+    fn chosen_passes(&self) -> Result<Vec<&'static dyn OptimizationPass>> {
         let names = || PASSES.iter().map(|pass| pass.name());
         let unknown = self.passes.iter().find(|name| !names().any(|known| known == name.as_str()));
         if let Some(unknown) = unknown {
@@ -125,7 +128,7 @@ impl Strategy {
                 Error::usage(format!("there is no pass {unknown}")).one_of(unknown, names().collect::<Vec<_>>())
             );
         }
-        let is_chosen = |pass: &&&dyn Pass| self.passes.is_empty() || self.asks_for(pass.name());
+        let is_chosen = |pass: &&&dyn OptimizationPass| self.passes.is_empty() || self.asks_for(pass.name());
         Ok(PASSES.iter().filter(is_chosen).copied().collect())
     }
 
@@ -135,12 +138,13 @@ impl Strategy {
 
     /// Whether less memory is worth time.
     fn asks_for_memory(&self) -> bool {
-        self.asks_for(MEMORY) || self.wanted.given().any(|(_, pass)| pass == MEMORY)
+        self.asks_for(MEMORY) || self.wanted.settings_of_one_pass().any(|(_, pass)| pass == MEMORY)
     }
 
     /// A sentence for each setting whose pass is not asked for.
-    fn unused(&self, passes: &[&dyn Pass]) -> Vec<String> {
-        let given = self.wanted.given().filter(|(_, own)| !passes.iter().any(|pass| pass.name() == *own));
+    fn unused_settings(&self, passes: &[&dyn OptimizationPass]) -> Vec<String> {
+        let given =
+            self.wanted.settings_of_one_pass().filter(|(_, own)| !passes.iter().any(|pass| pass.name() == *own));
         given
             .map(|(setting, pass)| format!("{setting} counts for the pass {pass} alone, which is not asked for"))
             .collect()
@@ -152,23 +156,23 @@ impl Strategy {
     }
 
     /// The moves of all searches.
-    fn moves(&self) -> u64 {
-        let Searches { first, count, .. } = self.wanted.searches;
+    fn total_moves(&self) -> u64 {
+        let SearchSettings { first, count, .. } = self.wanted.searches;
         if self.searches_something() { first.moves.saturating_mul(count) } else { 0 }
     }
 
     /// The recorded job, which everything that is asked belongs to.
-    fn start(&self) -> Result<Start> {
+    fn start(&self) -> Result<RecordedStart> {
         self.request.check()?;
-        let job = Job::read(&self.traces)?;
-        if let Some(alone) = job.alone() {
+        let job = TrainingJob::read(&self.traces)?;
+        if let Some(alone) = job.single_rank_error() {
             return Err(alone.help("add the others: gains of communication would be too large"));
         }
-        let analysis = Analysis::of(job);
+        let analysis = Analysis::new(job);
         analysis.check_one_job()?;
-        let start = Start::of(&analysis, &self.request)?;
+        let start = RecordedStart::new(&analysis, &self.request)?;
         let available = available_memory();
-        self.chosen()?.into_iter().try_for_each(|pass| {
+        self.chosen_passes()?.into_iter().try_for_each(|pass| {
             check_pass_memory(pass, pass.memory(&start, &self.wanted), available)?;
             pass.check(&start, &self.wanted)
         })?;
@@ -193,7 +197,7 @@ impl Strategy {
         let mut outline = Outline::of_traces("finds what to change in", &self.traces)
             .results("out", &self.out, files::names())
             .results("out", &self.wanted.searches.folder, self.search_files())
-            .check_value("pass", || self.chosen().map(drop))
+            .check_value("pass", || self.chosen_passes().map(drop))
             .check_value("out", || self.files().map(drop))
             .check("traces", &self.traces, |_| inputs::check(&self.traces));
         outline.reads.extend(self.wanted.reads());
@@ -207,17 +211,17 @@ impl Strategy {
     /// The files of searches, below the results.
     fn search_files(&self) -> Vec<PathBuf> {
         let searches = if self.searches_something() { self.wanted.searches.all() } else { Vec::new() };
-        searches.into_iter().map(|search| Searches::file(Path::new(""), search)).collect()
+        searches.into_iter().map(|search| SearchSettings::file(Path::new(""), search)).collect()
     }
 
-    fn write(&self, mut files: ResultFiles, shown: Shown, context: &mut Context) -> Result<Summary> {
+    fn write(&self, mut files: ResultFiles, shown: StrategyResults, context: &mut Context) -> Result<Summary> {
         shown.warnings.iter().for_each(|warning| context.warn(warning));
-        let json = json::of(&shown);
+        let json = json::to_json(&shown);
         files.add(files::JSON, format!("{json:#}\n"));
-        files.add(files::REPORT, page::of(&shown).to_html());
+        files.add(files::REPORT, page::build_page(&shown).to_html());
         files.add(files::STRATEGY, format!("{}\n", json::strategy(&shown.found)));
         shown.found.files.iter().for_each(|(name, contents)| files.add(*name, contents.as_str()));
-        files.place()?;
+        files.write_all()?;
         let tables = [tables::proposals(&shown), tables::others(&shown)];
         Ok(Summary {
             tables: tables.into_iter().filter(|table| !table.is_empty()).collect(),
@@ -231,54 +235,54 @@ impl Strategy {
 }
 
 /// Refuses a pass that takes more memory than there is.
-fn check_pass_memory(pass: &dyn Pass, needed: u64, available: u64) -> Result<()> {
+fn check_pass_memory(pass: &dyn OptimizationPass, needed: u64, available: u64) -> Result<()> {
     check_memory(&format!("the pass {}", pass.name()), needed, available).map_err(|error| {
         error.help("ask for other passes (pass), fewer searches (searches), or give traces of a shorter step")
     })
 }
 
 /// A pass, and the memory that it takes, where that is worth saying.
-fn doing(pass: &dyn Pass, start: &Start, wanted: &Wanted) -> String {
+fn pass_text(pass: &dyn OptimizationPass, start: &RecordedStart, wanted: &PassSettings) -> String {
     match pass.memory(start, wanted) {
         0 => pass.name().to_owned(),
         needed => format!("{}, in up to {}", pass.name(), Bytes(needed)),
     }
 }
 
-fn finding(proposal: &Proposal) -> Finding {
-    let column = Column::number("gain_percent", "shorter by");
-    Finding { about: proposal.change.clone(), column, cell: Percent(proposal.gain()[0]).into() }
+fn finding(proposal: &ChangeProposal) -> TableFinding {
+    let column = TableColumn::number("gain_percent", "shorter by");
+    TableFinding { about: proposal.change.clone(), column, cell: Percent(proposal.gain()[0]).into() }
 }
 
 /// A proposal that shortens the step by less, in percent, is none.
 const WORTH: f64 = 0.5;
 
-impl Shown {
-    fn of(start: Start, mut found: Found) -> Result<Self> {
+impl StrategyResults {
+    fn new(start: RecordedStart, mut found: PassResults) -> Result<Self> {
         found.proposals.sort_by(|one, other| {
-            let rank = |proposal: &Proposal| (proposal.gain()[0] < WORTH, proposal.learns, !is_sure(proposal));
+            let rank = |proposal: &ChangeProposal| (proposal.gain()[0] < WORTH, proposal.learns, !is_sure(proposal));
             rank(one).cmp(&rank(other)).then(other.gain()[0].total_cmp(&one.gain()[0]))
         });
-        let together = together(&start, &found.proposals);
-        let answer = answer(&start, &found, together.as_ref());
+        let together = combine_proposals(&start, &found.proposals);
+        let answer = answer_text(&start, &found, together.as_ref());
         let assumed = found.proposals.iter().flat_map(|proposal| {
             proposal.outcome.assumptions.iter().map(|assumption| format!("{}: {assumption}", proposal.change))
         });
         let unanswered = found.unanswered.iter().cloned();
         let warnings = start.warnings.iter().cloned().chain(unanswered).chain(assumed).collect();
-        Ok(Shown { start, found, together, answer, warnings })
+        Ok(StrategyResults { start, found, together, answer, warnings })
     }
 }
 
 /// Several changes that each bring something and learn the same, made together: all of them, or, as one may make another impossible, those
 /// that can be made after the ones that bring more.
-fn together(start: &Start, proposals: &[Proposal]) -> Option<Proposal> {
-    let good = proposals.iter().filter(|one| one.learns == Learns::Same && one.gain()[0] >= WORTH);
-    let good: Vec<(&str, Arc<dyn Change>)> =
+fn combine_proposals(start: &RecordedStart, proposals: &[ChangeProposal]) -> Option<ChangeProposal> {
+    let good = proposals.iter().filter(|one| one.learns == LearningEffect::Same && one.gain()[0] >= WORTH);
+    let good: Vec<(&str, Arc<dyn StepChange>)> =
         good.filter_map(|one| Some((one.change.as_str(), one.edit.clone()?))).collect();
-    let propose = |changes: &[(&str, Arc<dyn Change>)], words: &str| {
+    let propose = |changes: &[(&str, Arc<dyn StepChange>)], words: &str| {
         let edits = changes.iter().map(|(_, edit)| edit.clone()).collect();
-        Proposal::of("", words, Arc::new(Together(edits)), Learns::Same, start).ok()
+        ChangeProposal::new("", words, Arc::new(CombinedChanges(edits)), LearningEffect::Same, start).ok()
     };
     if good.len() < 2 {
         return None;
@@ -295,49 +299,51 @@ fn together(start: &Start, proposals: &[Proposal]) -> Option<Proposal> {
     })
 }
 
-fn answer(start: &Start, found: &Found, together: Option<&Proposal>) -> String {
+fn answer_text(start: &RecordedStart, found: &PassResults, together: Option<&ChangeProposal>) -> String {
     let proposals = &found.proposals;
     let (before, step) = (Milliseconds(start.before as f64 / 1e6), start.step());
-    let best = |learns: Learns| proposals.iter().find(|one| one.learns == learns && one.gain()[0] >= WORTH);
+    let best = |learns: LearningEffect| proposals.iter().find(|one| one.learns == learns && one.gain()[0] >= WORTH);
     let seen = if found.unanswered.is_empty() { "Nothing" } else { "Of what could be looked at, nothing" };
-    let same = best(Learns::Same).map_or_else(
+    let same = best(LearningEffect::Same).map_or_else(
         || format!("{seen} that learns the same makes the {step} of {before} shorter by {WORTH} % or more."),
         |best| match is_sure(best) {
-            true => format!("{} instead of the {step} of {before}.", shorter(best)),
+            true => format!("{} instead of the {step} of {before}.", gain_text(best)),
             false => format!(
                 "{seen} that learns the same surely makes the {step} of {before} shorter; perhaps {}.",
-                shorter(best)
+                gain_text(best)
             ),
         },
     );
     let all = together.map(|all| sentence(&format!("{}, together: {}", all.change, effect(all))));
-    let others = [Learns::Rounded, Learns::OtherStatistics, Learns::OtherBatch].into_iter().filter_map(best);
-    let others = others.map(|other| format!("What learns {}: {}.", other.learns.words(), shorter(other)));
+    let others = [LearningEffect::Rounded, LearningEffect::OtherStatistics, LearningEffect::OtherBatch]
+        .into_iter()
+        .filter_map(best);
+    let others = others.map(|other| format!("What learns {}: {}.", other.learns.to_text(), gain_text(other)));
     let asked = found.answers.iter().map(|answer| sentence(answer));
     let straggler = start.straggler.as_deref().map(sentence);
     straggler.into_iter().chain([same]).chain(all).chain(others).chain(asked).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether all of its interval is a shorter step.
-fn is_sure(proposal: &Proposal) -> bool {
+fn is_sure(proposal: &ChangeProposal) -> bool {
     proposal.gain()[1] > 0.0
 }
 
-fn after(proposal: &Proposal) -> Milliseconds {
+fn time_after(proposal: &ChangeProposal) -> Milliseconds {
     Milliseconds(proposal.outcome.after.time / 1e6)
 }
 
 /// The change, and what it brings.
-fn shorter(proposal: &Proposal) -> String {
+fn gain_text(proposal: &ChangeProposal) -> String {
     format!("{}: {}", proposal.change, effect(proposal))
 }
 
 /// The step after a change, and by how much that is surely or perhaps shorter.
-fn effect(proposal: &Proposal) -> String {
+fn effect(proposal: &ChangeProposal) -> String {
     let [gain, least, most] = proposal.gain();
     let (takes, noise) = if is_sure(proposal) { ("takes", "") } else { ("may take", ", within noise") };
     let [gain, least, most] = [gain, least, most].map(Percent);
-    format!("a step {takes} {}, {gain} less ({least} to {most}{noise})", after(proposal))
+    format!("a step {takes} {}, {gain} less ({least} to {most}{noise})", time_after(proposal))
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
 //! Writes `report.html`: the answer, what to change, the step before and after, how the search went.
 
-use super::{Shown, tables};
-use perf4sight_base::units::{Milliseconds, grouped};
-use perf4sight_replay::graph::{Kind, ResourceKind, StepGraph};
-use perf4sight_replay::simulate::{Schedule, simulate};
+use super::{StrategyResults, tables};
+use perf4sight_base::units::{Milliseconds, grouped_digits};
+use perf4sight_replay::graph::{ResourceKind, StepGraph, WorkKind};
+use perf4sight_replay::simulate::{NodeSchedule, simulate};
 use perf4sight_report::{
-    Axis, Block, Chart, Colour, Fact, Line, Page, Plot, Series, Span, Texture, Timeline, Value, sentence,
+    Axis, Block, Chart, Colour, Fact, Line, Page, Plot, Series, Texture, Timeline, TimelineSpan, Value, sentence,
 };
 
 /// The whole page.
-pub(super) fn of(shown: &Shown) -> Page {
+pub(super) fn build_page(shown: &StrategyResults) -> Page {
     let mut page = Page::new("What to change in distributed training", subtitle(shown));
-    page.chapter("The answer", answer(shown));
+    page.chapter("The answer", answer_blocks(shown));
     page.chapter("The step before and after", timelines(shown));
     let others = tables::others(shown);
     if !others.is_empty() {
@@ -23,12 +23,12 @@ pub(super) fn of(shown: &Shown) -> Page {
     page
 }
 
-fn subtitle(shown: &Shown) -> String {
+fn subtitle(shown: &StrategyResults) -> String {
     let step = &shown.start.recorded.typical;
-    format!("{} ranks, {} operations a step.", step.ranks.len(), grouped(step.graph.nodes().len() as u64))
+    format!("{} ranks, {} operations a step.", step.ranks.len(), grouped_digits(step.graph.nodes().len() as u64))
 }
 
-fn answer(shown: &Shown) -> Vec<Block> {
+fn answer_blocks(shown: &StrategyResults) -> Vec<Block> {
     let facts =
         vec![Fact::new(format!("the {} as it is", shown.start.step()), Milliseconds(shown.start.before as f64 / 1e6))];
     let mut blocks =
@@ -40,26 +40,26 @@ fn answer(shown: &Shown) -> Vec<Block> {
 }
 
 /// The step as it is, and after what brings most.
-fn timelines(shown: &Shown) -> Vec<Block> {
+fn timelines(shown: &StrategyResults) -> Vec<Block> {
     let (start, rank) = (&shown.start, shown.start.slowest());
     let best = shown.together.iter().chain(&shown.found.proposals).find(|proposal| proposal.edit.is_some());
     let before = timeline("As it is", &start.recorded.typical, &start.schedule, rank);
     // The change was made to this step before; if it failed then, there would be no proposal.
-    let after = best.and_then(|best| Some((best, start.changed(best.edit.as_ref()?).ok()?)));
+    let after = best.and_then(|best| Some((best, start.with_change(best.edit.as_ref()?).ok()?)));
     let after = after.map(|(best, step)| timeline(&best.change, &step, &simulate(&step.graph), rank));
     std::iter::once(before).chain(after).map(Block::Chart).collect()
 }
 
 /// The series of the timelines.
-const SERIES: [(&str, Colour, &[Kind]); 4] = [
-    ("kernel", Colour::Nth(3), &[Kind::Kernel]),
-    ("operation", Colour::Nth(0), &[Kind::Operation, Kind::Launch]),
-    ("nothing recorded", Colour::Nth(7), &[Kind::Gap, Kind::Start, Kind::Backlog, Kind::Wait]),
-    ("transfer", Colour::Nth(4), &[Kind::Transfer]),
+const SERIES: [(&str, Colour, &[WorkKind]); 4] = [
+    ("kernel", Colour::Nth(3), &[WorkKind::Kernel]),
+    ("operation", Colour::Nth(0), &[WorkKind::Operation, WorkKind::Launch]),
+    ("nothing recorded", Colour::Nth(7), &[WorkKind::Gap, WorkKind::Start, WorkKind::Backlog, WorkKind::Wait]),
+    ("transfer", Colour::Nth(4), &[WorkKind::Transfer]),
 ];
 
 /// A step of one rank and its links.
-fn timeline(title: &str, step: &StepGraph, schedule: &Schedule, rank: u32) -> Chart {
+fn timeline(title: &str, step: &StepGraph, schedule: &NodeSchedule, rank: u32) -> Chart {
     let graph = &step.graph;
     let resources: Vec<usize> = (0..graph.resources().len())
         .filter(|resource| graph.resources()[*resource].rank.is_none_or(|own| own == rank))
@@ -77,24 +77,24 @@ fn timeline(title: &str, step: &StepGraph, schedule: &Schedule, rank: u32) -> Ch
         let spans = own.filter_map(|id| {
             let track = resources.iter().position(|resource| *resource == graph.node(id).resource.index())?;
             let [start, end] = [schedule.start(id), schedule.end(graph, id)].map(|time| time as f64 / 1e6);
-            Some(Span { track, start, end, name: graph.name(id).to_owned() })
+            Some(TimelineSpan { track, start, end, name: graph.name(id).to_owned() })
         });
         Series::new(series, spans).coloured(colour).textured(Texture::Plain)
     });
     let plot = Timeline {
         time: Axis::linear("time (ms)"),
         tracks: resources.iter().map(name).collect(),
-        series: series.into_iter().filter(|series: &Series<Span>| !series.data.is_empty()).collect(),
+        series: series.into_iter().filter(|series: &Series<TimelineSpan>| !series.data.is_empty()).collect(),
     };
     Chart::new(title, format!("A replayed step of rank {rank}, whose work ends last as it is."), Plot::Timeline(plot))
 }
 
 /// How much shorter the step of the searched rank got. A random search goes on from longer ones too, which are not drawn.
-fn trajectory(shown: &Shown) -> Chart {
+fn trajectory(shown: &StrategyResults) -> Chart {
     let visits = &shown.found.trajectory;
     let first = visits.first().map_or(1, |visit| visit.current).max(1);
     let gain = |step: u64| 100.0 * (1.0 - step as f64 / first as f64);
-    let series = |name: &str, step: fn(&crate::search::Visit) -> u64| {
+    let series = |name: &str, step: fn(&crate::search::EvaluatedMove) -> u64| {
         let shorter = visits.iter().filter(|visit| step(visit) <= first);
         Series::<Value>::new(name, shorter.map(|visit| (visit.number as f64, gain(step(visit)))))
     };

@@ -1,21 +1,21 @@
 //! The published call `analyze --option optimize`: its arguments become those of `optimize`.
 
-use super::{MEMORY, SEARCHES, Strategy};
-use crate::passes::{PASSES, Wanted};
-use crate::search::{Search, SearchMethod, Searches};
+use super::{MEMORY, OptimizeTraces, SEARCHES};
+use crate::passes::{PASSES, PassSettings};
+use crate::search::{SearchMethod, SearchOptions, SearchSettings};
 use crate::verb::half_precision;
 use crate::verb::operations::{self, TRAIN_AMP, TRAIN_GPU};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
-use perf4sight_replay::communication::Algorithm;
-use perf4sight_replay::request::Request;
+use perf4sight_replay::communication::CollectiveAlgorithm;
+use perf4sight_replay::request::ReplayRequest;
 use perf4sight_verb::Verb;
-use perf4sight_verb::config::{Setting, Values, flag, number, path, word};
+use perf4sight_verb::config::{Setting, SettingValues, flag, number, path, word};
 use std::path::PathBuf;
 
 /// The published arguments of this option alone.
 pub const SETTINGS: &[Setting] = &[
-    word("optimizer", optimizers).or("MCMC").help("Of optimize: how operator fusion is searched."),
+    word("optimizer", optimizers).or_default("MCMC").help("Of optimize: how operator fusion is searched."),
     flag("simulate").help("Of optimize: fused operations but the last take 0.8 of their time."),
     number("memory_budget", 1e-9).alias("memory_budget").value("GB").help("Of optimize: memory that a step may take."),
     path("xla_candidate_path")
@@ -37,14 +37,14 @@ const WORKSPACE: &str = ".opt_ws";
 ///
 /// # Errors
 /// A sub option that is none of the published ones, or lacks what it works on.
-pub fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+pub fn parse(values: &SettingValues<'_>) -> Result<Box<dyn Verb>> {
     match values.get::<Option<String>>("sub_option")?.unwrap_or_default().trim() {
         train @ (TRAIN_GPU | TRAIN_AMP) => Ok(Box::new(operations::published(values, train)?)),
         passes => Ok(Box::new(strategy(values, passes)?)),
     }
 }
 
-fn strategy(values: &Values<'_>, sub_option: &str) -> Result<Strategy> {
+fn strategy(values: &SettingValues<'_>, sub_option: &str) -> Result<OptimizeTraces> {
     let mut traces: Vec<PathBuf> = values.get("path")?;
     let passes = passes(sub_option)?;
     let for_clusters = passes.iter().any(|pass| pass == FROM_CLUSTERS);
@@ -53,13 +53,13 @@ fn strategy(values: &Values<'_>, sub_option: &str) -> Result<Strategy> {
         return Err(values.error("path", "there is no folder of traces").expected("--path TRACES,cluster_mapping.txt"));
     };
     let out = values.get::<Option<PathBuf>>("workspace")?.unwrap_or_else(|| first.clone()).join(WORKSPACE);
-    let first = Search {
-        optimizer: values.named("optimizer", |word| SearchMethod::parse(&word.to_ascii_lowercase()))?,
+    let first = SearchOptions {
+        optimizer: values.parse_word("optimizer", |word| SearchMethod::parse(&word.to_ascii_lowercase()))?,
         seed: 0,
         moves: MOVES,
     };
-    let wanted = Wanted {
-        searches: Searches { first, count: 1, folder: out.join(SEARCHES) },
+    let wanted = PassSettings {
+        searches: SearchSettings { first, count: 1, folder: out.join(SEARCHES) },
         simulate: values.get("simulate")?,
         candidates: values.get("xla_candidate_path")?,
         clusters,
@@ -67,12 +67,12 @@ fn strategy(values: &Values<'_>, sub_option: &str) -> Result<Strategy> {
         memory_budget: values.get::<Option<f64>>("memory_budget")?.map(|gigabytes| Bytes((gigabytes * 1e9) as u64)),
         network: None,
     };
-    let algorithm = values.named("nccl_algo", |word| match word {
-        "TREE" => Ok(Algorithm::Tree),
-        _ => Ok(Algorithm::Ring),
+    let algorithm = values.parse_word("nccl_algo", |word| match word {
+        "TREE" => Ok(CollectiveAlgorithm::Tree),
+        _ => Ok(CollectiveAlgorithm::Ring),
     })?;
-    let request = Request { algorithm, ..Request::default() };
-    Ok(Strategy { traces, passes, wanted, request, out })
+    let request = ReplayRequest { algorithm, ..ReplayRequest::default() };
+    Ok(OptimizeTraces { traces, passes, wanted, request, out })
 }
 
 /// Published words, and the names of passes.

@@ -1,29 +1,29 @@
 //! What can be changed, and what it brings, as tables.
 
-use super::Shown;
-use crate::passes::Proposal;
+use super::StrategyResults;
+use crate::passes::ChangeProposal;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Column, Table};
+use perf4sight_report::{Table, TableColumn};
 
 /// What a user of PyTorch can change.
-pub(super) fn proposals(shown: &Shown) -> Table {
+pub(super) fn proposals(shown: &StrategyResults) -> Table {
     let all = shown.found.proposals.iter().chain(&shown.together);
     table("What you can change in PyTorch; first what helps and learns the same", all)
 }
 
 /// What other programs read from the files.
-pub(super) fn others(shown: &Shown) -> Table {
+pub(super) fn others(shown: &StrategyResults) -> Table {
     table("For other programs, by the files of this folder", shown.found.others.iter())
 }
 
-fn table<'a>(title: &str, proposals: impl Iterator<Item = &'a Proposal>) -> Table {
+fn table<'a>(title: &str, proposals: impl Iterator<Item = &'a ChangeProposal>) -> Table {
     let columns = [
-        Column::text("change", "change"),
-        Column::number("step_ms", "a step"),
-        Column::number("gain_percent", "shorter by"),
-        Column::number("gain_low_percent", "at least"),
-        Column::number("gain_high_percent", "at most"),
-        Column::text("learns", "learns"),
+        TableColumn::text("change", "change"),
+        TableColumn::number("step_ms", "a step"),
+        TableColumn::number("gain_percent", "shorter by"),
+        TableColumn::number("gain_low_percent", "at least"),
+        TableColumn::number("gain_high_percent", "at most"),
+        TableColumn::text("learns", "learns"),
     ];
     let mut table = Table::new(title, columns);
     for proposal in proposals {
@@ -34,7 +34,7 @@ fn table<'a>(title: &str, proposals: impl Iterator<Item = &'a Proposal>) -> Tabl
             gain.into(),
             least.into(),
             most.into(),
-            proposal.learns.words().into(),
+            proposal.learns.to_text().into(),
         ]);
     }
     table

@@ -1,13 +1,13 @@
 //! Strategies of recorded jobs: what is written and proposed, and bad input.
 
 use super::*;
-use crate::changes::Autocast;
-use crate::search::{Search, SearchMethod, Searches};
+use crate::changes::AutocastLists;
+use crate::search::{SearchMethod, SearchOptions, SearchSettings};
 use crate::simulated_memory::SimulatedStep;
 use perf4sight_base::units::Bytes;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_step::workload::Optimizer as UpdateRule;
-use perf4sight_verb::{Divisible, Part, PlannedFiles};
+use perf4sight_verb::{Divisible, PlannedFiles, WorkPart};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
@@ -17,26 +17,26 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 fn context() -> Context {
-    let settings = Settings { mode: Mode::Quiet, colour: false, bars: false, width: None };
+    let settings = ConsoleSettings { mode: OutputMode::Quiet, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
     Context::new(console, || SystemTime::UNIX_EPOCH, Arc::new(AtomicBool::new(false)), PathBuf::new(), String::new())
 }
 
-fn strategy(recorded: &str, out: &Path) -> Strategy {
-    let first = Search { optimizer: SearchMethod::Mcmc, seed: 3, moves: 300 };
-    Strategy {
+fn strategy(recorded: &str, out: &Path) -> OptimizeTraces {
+    let first = SearchOptions { optimizer: SearchMethod::Mcmc, seed: 3, moves: 300 };
+    OptimizeTraces {
         traces: vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ranks").join(recorded)],
         passes: Vec::new(),
-        wanted: Wanted {
-            searches: Searches { first, count: 1, folder: out.join(SEARCHES) },
+        wanted: PassSettings {
+            searches: SearchSettings { first, count: 1, folder: out.join(SEARCHES) },
             simulate: false,
             candidates: None,
             clusters: None,
-            autocast: Autocast::default(),
+            autocast: AutocastLists::default(),
             memory_budget: None,
             network: None,
         },
-        request: Request::default(),
+        request: ReplayRequest::default(),
         out: out.to_owned(),
     }
 }
@@ -48,7 +48,7 @@ fn every_file_that_is_read_is_known_before_anything_runs() {
     let mut asked = strategy("two", &folder.path().join("out"));
     let [clusters, candidates, table, model] = ["clusters", "candidates", "table", "model"].map(PathBuf::from);
     (asked.wanted.clusters, asked.wanted.candidates) = (Some(clusters), Some(candidates));
-    asked.request = Request { nccl_tests: Some(table), cost_model: Some(model), ..Request::default() };
+    asked.request = ReplayRequest { nccl_tests: Some(table), cost_model: Some(model), ..ReplayRequest::default() };
     let keys: Vec<&str> = asked.outline().unwrap().reads.iter().map(|read| read.key).collect();
     assert_eq!(keys, ["traces", "xla_candidate_path", "clusters", "nccl_tests", "cost_model"]);
 }
@@ -123,11 +123,11 @@ fn a_search_beyond_the_memory_is_refused_before_it_begins() {
     let folder = tempfile::tempdir().unwrap();
     let mut whole = strategy("two", folder.path());
     let start = whole.start().unwrap();
-    let needed = |whole: &Strategy| PASSES.map(|pass| pass.memory(&start, &whole.wanted));
+    let needed = |whole: &OptimizeTraces| PASSES.map(|pass| pass.memory(&start, &whole.wanted));
     let [tensor_fusion, .., op_fusion, _] = needed(&whole);
     assert!(op_fusion > tensor_fusion && op_fusion < 100_000_000, "{op_fusion}");
     assert!(tensor_fusion > start.recorded.typical.graph.bytes());
-    assert!(doing(PASSES[3], &start, &whole.wanted).contains("op_fusion, in up to"));
+    assert!(pass_text(PASSES[3], &start, &whole.wanted).contains("op_fusion, in up to"));
     whole.wanted.searches.count = 100;
     assert!(needed(&whole)[3] > 10 * op_fusion);
     check_pass_memory(PASSES[3], op_fusion, op_fusion).unwrap();
@@ -163,7 +163,7 @@ fn divided_searches_give_the_files_of_one_machine() {
     assert_eq!(names().len(), 2);
     for name in names() {
         let own = folder.path().join(&name);
-        let part = Part { items: &[name], folder: &own, run: &own, share: 0.5 };
+        let part = WorkPart { items: &[name], folder: &own, run: &own, share: 0.5 };
         divided.run_part(&part, &mut context()).unwrap();
         divided.merge(std::slice::from_ref(&own), &mut context()).unwrap();
     }
@@ -173,7 +173,7 @@ fn divided_searches_give_the_files_of_one_machine() {
         let [one, other] = [&one, &divided].map(|strategy| fs::read_to_string(strategy.out.join(file)).unwrap());
         assert_eq!(one, other, "{file}");
     }
-    let part = Part { items: &["mcmc-seed-9".to_owned()], folder: folder.path(), run: folder.path(), share: 1.0 };
+    let part = WorkPart { items: &["mcmc-seed-9".to_owned()], folder: folder.path(), run: folder.path(), share: 1.0 };
     let error = divided.run_part(&part, &mut context()).unwrap_err().to_string();
     assert!(error.contains("both need the same folder"), "{error}");
 }
@@ -182,8 +182,8 @@ fn divided_searches_give_the_files_of_one_machine() {
 fn bad_input_is_refused_and_nothing_is_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let fails = |strategy: Strategy| strategy.run(&mut context()).unwrap_err().to_string();
-    let unknown = Strategy { passes: vec!["tensor_fusoin".to_owned()], ..strategy("two", &out) };
+    let fails = |strategy: OptimizeTraces| strategy.run(&mut context()).unwrap_err().to_string();
+    let unknown = OptimizeTraces { passes: vec!["tensor_fusoin".to_owned()], ..strategy("two", &out) };
     assert!(fails(unknown).contains("did you mean \"tensor_fusion\""));
     let candidates = folder.path().join("candidates.txt");
     fs::write(&candidates, "aten::addmm\naten::adddmm\n").unwrap();
@@ -289,7 +289,7 @@ fn intervals_of_a_job_with_ranks_without_a_trace_hold_the_step_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let mut partial = strategy("straggler", &folder.path().join("out"));
     partial.passes = vec!["amp".to_owned()];
-    let least = |strategy: &Strategy| {
+    let least = |strategy: &OptimizeTraces| {
         let summary = strategy.run(&mut context()).unwrap();
         let rows = summary.json["proposals"].as_array().unwrap().clone();
         let least: Vec<f64> = rows.iter().filter_map(|row| row["gain_low_percent"].as_f64()).collect();
@@ -346,11 +346,11 @@ fn processors_get_the_hook_that_they_can_run() {
 
 /// Halves what is sent unless it was done before: one of several that exclude each other.
 #[derive(Debug)]
-struct Exclusive {
+struct ExclusiveChange {
     divisor: u64,
 }
 
-impl Change for Exclusive {
+impl StepChange for ExclusiveChange {
     fn apply(&self, scenario: &mut perf4sight_replay::what_if::Scenario) -> Result<()> {
         let step = &mut scenario.step;
         if std::mem::take(&mut step.ranks[0].gradients).is_empty() {
@@ -369,13 +369,15 @@ impl Change for Exclusive {
 fn of_changes_that_exclude_each_other_the_better_is_made_with_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let start = strategy("two", &folder.path().join("out")).start().unwrap();
-    let propose = |words: &str, edit: Arc<dyn Change>| Proposal::of("", words, edit, Learns::Same, &start).unwrap();
-    let faster: Arc<dyn Change> = Arc::from(perf4sight_replay::what_if::parse("cpu x 1.5").unwrap());
-    let better = propose("better", Arc::new(Exclusive { divisor: 4 }));
-    let other = propose("other", Arc::new(Exclusive { divisor: 2 }));
-    let alone = together(&start, &[better.clone(), other.clone()]);
+    let propose = |words: &str, edit: Arc<dyn StepChange>| {
+        ChangeProposal::new("", words, edit, LearningEffect::Same, &start).unwrap()
+    };
+    let faster: Arc<dyn StepChange> = Arc::from(perf4sight_replay::what_if::parse("cpu x 1.5").unwrap());
+    let better = propose("better", Arc::new(ExclusiveChange { divisor: 4 }));
+    let other = propose("other", Arc::new(ExclusiveChange { divisor: 2 }));
+    let alone = combine_proposals(&start, &[better.clone(), other.clone()]);
     assert!(alone.is_none(), "{alone:?}");
-    let all = together(&start, &[better.clone(), other, propose("cpu", faster)]).unwrap();
+    let all = combine_proposals(&start, &[better.clone(), other, propose("cpu", faster)]).unwrap();
     assert_eq!(all.change, "better; cpu");
     assert!(all.gain()[0] > better.gain()[0]);
 }

@@ -1,18 +1,20 @@
 //! Makes nodes and edges of the rows of all ranks.
 
-use super::joins::{self, Join};
-use super::meeting::{Meeting, Member};
+use super::joins::{self, ThreadJoin};
+use super::meeting::{ExchangeMeeting, ExchangeMember};
 use super::rows::{GradientRow, PartRows, RankStep};
 use super::waits;
-use crate::collectives::{Exchange, Exchanges, Operation};
-use crate::graph::step::{Gradient, Group, RankNodes, StepGraph, Transfer, TransferPart, share_of_ranks};
-use crate::graph::{Builder, Calls, EdgeKind, Kind, Node, NodeId, Resource, ResourceId, ResourceKind};
-use crate::ranks::{Job, Rank};
+use crate::collectives::{CollectiveOperation, RankExchange, RankExchanges};
+use crate::graph::step::{
+    GradientNode, ProcessGroup, RankNodes, StepGraph, TransferNode, TransferPart, share_of_ranks,
+};
+use crate::graph::{CallTable, EdgeKind, GraphBuilder, NodeId, Resource, ResourceId, ResourceKind, TaskNode, WorkKind};
+use crate::ranks::{JobRank, TrainingJob};
 use perf4sight_base::error::Result;
 use std::collections::BTreeMap;
 
 /// The graph of a step, and where the rows of each rank are in it.
-pub(super) struct Assembly {
+pub(super) struct AssembledStep {
     pub step: StepGraph,
     /// The id of the first row of each rank; the others follow.
     pub first_rows: Vec<u32>,
@@ -21,52 +23,62 @@ pub(super) struct Assembly {
 }
 
 /// A step of a job: its index, and the rows of each rank.
-pub(super) type Steps<'a> = [(usize, &'a [RankStep])];
+pub(super) type AlikeSteps<'a> = [(usize, &'a [RankStep])];
 
-struct Assembling<'a> {
-    builder: Builder,
-    job: &'a Job,
-    steps: &'a Steps<'a>,
+struct StepAssembler<'a> {
+    builder: GraphBuilder,
+    job: &'a TrainingJob,
+    steps: &'a AlikeSteps<'a>,
     /// The step whose operations decide which edges there are.
     reference: &'a [RankStep],
     /// Of each rank.
-    joins: Vec<Vec<Join>>,
+    joins: Vec<Vec<ThreadJoin>>,
     first_rows: Vec<u32>,
 }
 
-impl Assembly {
+impl AssembledStep {
     /// The graph of steps in which all ranks did the same, still without durations.
-    pub fn build(job: &Job, exchanges: &Exchanges, steps: &Steps<'_>, calls: Calls) -> Result<Self> {
+    pub fn build(
+        job: &TrainingJob,
+        exchanges: &RankExchanges,
+        steps: &AlikeSteps<'_>,
+        calls: CallTable,
+    ) -> Result<Self> {
         let Some((reference_step, reference)) = reference(steps) else {
-            let nothing = StepGraph { graph: Builder::with_calls(calls).finish()?, ..StepGraph::default() };
-            return Ok(Assembly { step: nothing, first_rows: Vec::new(), exchanges: Vec::new() });
+            let nothing = StepGraph { graph: GraphBuilder::with_calls(calls).finish()?, ..StepGraph::default() };
+            return Ok(AssembledStep { step: nothing, first_rows: Vec::new(), exchanges: Vec::new() });
         };
         let joins = (0..reference.len()).map(|rank| joins::all(&of_rank(steps, rank), &calls)).collect();
-        let builder = Builder::with_calls(calls);
-        let mut assembling = Assembling { builder, job, steps, reference, joins, first_rows: Vec::new() };
+        let builder = GraphBuilder::with_calls(calls);
+        let mut assembling = StepAssembler { builder, job, steps, reference, joins, first_rows: Vec::new() };
         let ranks: Vec<RankNodes> = (0..job.ranks.len()).map(|rank| assembling.rank(rank)).collect();
-        let of_step: Vec<&Exchange> =
+        let of_step: Vec<&RankExchange> =
             exchanges.all.iter().filter(|exchange| exchange.step == Some(reference_step)).collect();
-        let (groups, transfers): (Vec<Group>, Vec<(usize, Transfer)>) = assembling.transfers(exchanges, &of_step);
-        let Assembling { builder, first_rows, .. } = assembling;
+        let (groups, transfers): (Vec<ProcessGroup>, Vec<(usize, TransferNode)>) =
+            assembling.transfers(exchanges, &of_step);
+        let StepAssembler { builder, first_rows, .. } = assembling;
         let (exchanges, transfers) = transfers.into_iter().unzip();
-        Ok(Assembly { step: StepGraph { graph: builder.finish()?, ranks, groups, transfers }, first_rows, exchanges })
+        Ok(AssembledStep {
+            step: StepGraph { graph: builder.finish()?, ranks, groups, transfers },
+            first_rows,
+            exchanges,
+        })
     }
 }
 
 /// The step of median length.
-fn reference<'a>(steps: &Steps<'a>) -> Option<(usize, &'a [RankStep])> {
+fn reference<'a>(steps: &AlikeSteps<'a>) -> Option<(usize, &'a [RankStep])> {
     let mut by_time = steps.to_vec();
     by_time.sort_by_key(|(_, ranks)| ranks.iter().map(RankStep::time).max());
     by_time.get(by_time.len() / 2).copied()
 }
 
 /// The rows of a rank in each step.
-pub(super) fn of_rank<'a>(steps: &Steps<'a>, rank: usize) -> Vec<&'a RankStep> {
+pub(super) fn of_rank<'a>(steps: &AlikeSteps<'a>, rank: usize) -> Vec<&'a RankStep> {
     steps.iter().map(|(_, ranks)| &ranks[rank]).collect()
 }
 
-impl Assembling<'_> {
+impl StepAssembler<'_> {
     fn id(&self, rank: usize, row: usize) -> NodeId {
         NodeId(self.first_rows[rank] + row as u32)
     }
@@ -78,12 +90,13 @@ impl Assembling<'_> {
         let main = rows.tracks.iter().position(|(track, _)| rank.main == Some(*track)).unwrap_or(0);
         let main = resources.get(main).copied().unwrap_or_else(|| self.builder.resource(without_track(rank)));
         let call = self.builder.call("begin", None);
-        let start = self.builder.node(Node { duration: 0, call, resource: main, kind: Kind::Start, priority: 0 });
+        let start =
+            self.builder.node(TaskNode { duration: 0, call, resource: main, kind: WorkKind::Start, priority: 0 });
         self.first_rows.push(start.0 + 1);
         for ((_, range), resource) in rows.tracks.iter().zip(resources) {
             let mut before = start;
             for row in &rows.rows[range.clone()] {
-                let node = Node { duration: 0, call: row.call, resource, kind: row.kind, priority: 0 };
+                let node = TaskNode { duration: 0, call: row.call, resource, kind: row.kind, priority: 0 };
                 let node = self.builder.node(node);
                 self.builder.edge(before, node, EdgeKind::Order);
                 before = node;
@@ -101,14 +114,14 @@ impl Assembling<'_> {
         }
     }
 
-    fn gradients(&self, place: usize) -> Vec<Gradient> {
+    fn gradients(&self, place: usize) -> Vec<GradientNode> {
         let rows = &self.reference[place];
         let kernels = self.kernels(place);
         let track_of = |row: usize| rows.tracks.iter().find(|(_, range)| range.contains(&row));
         let gradient = |one: &GradientRow| {
             let first = track_of(one.row).map_or(one.row, |(_, range)| range.start);
             let kernel = kernels.range(first..=one.row).next_back().map(|(_, kernel)| self.id(place, *kernel));
-            Gradient { ready: self.id(place, one.row), kernel, bytes: one.bytes, pass: one.pass }
+            GradientNode { ready: self.id(place, one.row), kernel, bytes: one.bytes, pass: one.pass }
         };
         rows.gradients.iter().map(gradient).collect()
     }
@@ -117,9 +130,9 @@ impl Assembling<'_> {
     fn kernels(&self, place: usize) -> BTreeMap<usize, usize> {
         let rows = &self.reference[place];
         let own = of_rank(self.steps, place);
-        let launches = rows.launches.iter().filter(|(gap, launch)| waits::holds(&own, *launch, *gap));
+        let launches = rows.launches.iter().filter(|(gap, launch)| waits::always_ends_before(&own, *launch, *gap));
         let kernels = launches.map(|(gap, launch)| (*launch, gap + 1));
-        kernels.filter(|(_, kernel)| rows.rows[*kernel].kind == Kind::Kernel).collect()
+        kernels.filter(|(_, kernel)| rows.rows[*kernel].kind == WorkKind::Kernel).collect()
     }
 
     /// How many ranks of the job a recorded one stands for: those without a trace are shared out.
@@ -129,9 +142,10 @@ impl Assembling<'_> {
         share_of_ranks(all, recorded, place)
     }
 
-    fn track(&mut self, rank: &Rank, rows: &RankStep, track: usize) -> ResourceId {
+    fn track(&mut self, rank: &JobRank, rows: &RankStep, track: usize) -> ResourceId {
         let (id, range) = &rows.tracks[track];
-        let is_stream = rows.rows[range.clone()].iter().any(|row| matches!(row.kind, Kind::Kernel | Kind::Wait));
+        let is_stream =
+            rows.rows[range.clone()].iter().any(|row| matches!(row.kind, WorkKind::Kernel | WorkKind::Wait));
         let kind = if is_stream { ResourceKind::Stream } else { ResourceKind::Thread };
         let name = rank.trace.tracks[id.index()].thread.clone();
         self.builder.resource(Resource { rank: Some(rank.number), kind, name })
@@ -151,7 +165,7 @@ impl Assembling<'_> {
         let inferred =
             inferred.chain(self.joins[place].iter().map(|join| (join.last, join.row, EdgeKind::Synchronisation)));
         let recorded = rows.dependencies.iter().map(|(done, row)| (*done, *row, EdgeKind::Data));
-        let is_true = |(from, to, _): &(usize, usize, EdgeKind)| waits::holds(&own, *from, *to);
+        let is_true = |(from, to, _): &(usize, usize, EdgeKind)| waits::always_ends_before(&own, *from, *to);
         let edges: Vec<(usize, usize, EdgeKind)> = launches
             .chain(waits)
             .chain(assumed)
@@ -165,12 +179,16 @@ impl Assembling<'_> {
         }
     }
 
-    fn transfers(&mut self, exchanges: &Exchanges, of_step: &[&Exchange]) -> (Vec<Group>, Vec<(usize, Transfer)>) {
+    fn transfers(
+        &mut self,
+        exchanges: &RankExchanges,
+        of_step: &[&RankExchange],
+    ) -> (Vec<ProcessGroup>, Vec<(usize, TransferNode)>) {
         let calls = self.builder.calls();
         let of_ranks = self.joins.iter().enumerate();
         let waits: Vec<_> =
             of_ranks.map(|(rank, joins)| waits::for_exchanges(self.steps, rank, joins, calls)).collect();
-        let mut groups: Vec<(String, Group)> = Vec::new();
+        let mut groups: Vec<(String, ProcessGroup)> = Vec::new();
         let mut transfers = Vec::new();
         for (nth, exchange) in of_step.iter().enumerate() {
             let has = |rank: &usize| self.reference[*rank].parts.get(&nth).copied().map(|part| (*rank, part));
@@ -181,28 +199,34 @@ impl Assembling<'_> {
             let group = self.group(exchanges, exchange, &mut groups);
             let call = self.builder.call(exchange.operation.label(), None);
             let resource = groups[group].1.link;
-            let node = self.builder.node(Node { duration: 0, call, resource, kind: Kind::Transfer, priority: 0 });
+            let node =
+                self.builder.node(TaskNode { duration: 0, call, resource, kind: WorkKind::Transfer, priority: 0 });
             let members = parts.into_iter().map(|(rank, part)| {
                 let wait = part.wait.or_else(|| waits[rank].get(&nth).copied());
-                Member { rank, part, wait: wait.filter(|wait| self.follows(rank, *wait, part.launch)) }
+                ExchangeMember { rank, part, wait: wait.filter(|wait| self.follows_row(rank, *wait, part.launch)) }
             });
             let parts = self.parts(node, nth, exchange.operation, &members.collect::<Vec<_>>());
-            let Exchange { operation, bytes, .. } = **exchange;
-            transfers.push((nth, Transfer { node, operation, group, bytes, parts }));
+            let RankExchange { operation, bytes, .. } = **exchange;
+            transfers.push((nth, TransferNode { node, operation, group, bytes, parts }));
         }
         (groups.into_iter().map(|(_, group)| group).collect(), transfers)
     }
 
     /// Whether a row follows another one of the same thread or stream, or is of another. Which row of its call an exchange begins
     /// after may differ from step to step.
-    fn follows(&self, rank: usize, row: usize, before: usize) -> bool {
+    fn follows_row(&self, rank: usize, row: usize, before: usize) -> bool {
         let step = &self.reference[rank];
         row > before || step.track_of(row) != step.track_of(before)
     }
 
     /// The index of an exchange's group, which is added if it is new. Two ranks have a link of their own in either direction.
-    fn group(&mut self, exchanges: &Exchanges, exchange: &Exchange, groups: &mut Vec<(String, Group)>) -> usize {
-        let pair = exchanges.ends(exchange).map(|ends| ends.map(|rank| self.job.ranks[rank].number));
+    fn group(
+        &mut self,
+        exchanges: &RankExchanges,
+        exchange: &RankExchange,
+        groups: &mut Vec<(String, ProcessGroup)>,
+    ) -> usize {
+        let pair = exchanges.end_ranks(exchange).map(|ends| ends.map(|rank| self.job.ranks[rank].number));
         let key = format!("{} {} {pair:?}", exchange.group, exchange.ranks);
         if let Some(known) = groups.iter().position(|(other, _)| *other == key) {
             return known;
@@ -216,22 +240,28 @@ impl Assembling<'_> {
             None => (size, exchange.group.clone()),
         };
         let link = self.builder.resource(Resource { rank: None, kind: ResourceKind::Link, name: name.clone() });
-        groups.push((key, Group { name, size, link }));
+        groups.push((key, ProcessGroup { name, size, link }));
         groups.len() - 1
     }
 
     /// The parts of a transfer's members, and the edges between them.
-    fn parts(&mut self, node: NodeId, nth: usize, operation: Operation, members: &[Member]) -> Vec<TransferPart> {
-        let meeting = Meeting::of(self.steps, nth, operation, members);
+    fn parts(
+        &mut self,
+        node: NodeId,
+        nth: usize,
+        operation: CollectiveOperation,
+        members: &[ExchangeMember],
+    ) -> Vec<TransferPart> {
+        let meeting = ExchangeMeeting::from_steps(self.steps, nth, operation, members);
         let launches: Vec<NodeId> = members.iter().map(|member| self.id(member.rank, member.part.launch)).collect();
-        let part = |(place, member): (usize, &Member)| {
+        let part = |(place, member): (usize, &ExchangeMember)| {
             let wait = member.wait.map(|wait| self.id(member.rank, wait));
-            let gets = wait.filter(|_| meeting.gets(place));
+            let gets = wait.filter(|_| meeting.receives(place));
             if meeting.sends(place) {
                 self.builder.edge(launches[place], node, EdgeKind::Rendezvous);
             }
             gets.into_iter().for_each(|wait| self.builder.edge(node, wait, EdgeKind::Rendezvous));
-            for met in meeting.meets(place) {
+            for met in meeting.members_awaited(place) {
                 wait.into_iter().for_each(|wait| self.builder.edge(launches[met], wait, EdgeKind::Rendezvous));
             }
             let [first, last] = [member.part.issuing.0, member.part.issuing.1].map(|row| self.id(member.rank, row));
@@ -242,6 +272,6 @@ impl Assembling<'_> {
 }
 
 /// Where a rank without any event begins.
-fn without_track(rank: &Rank) -> Resource {
+fn without_track(rank: &JobRank) -> Resource {
     Resource { rank: Some(rank.number), kind: ResourceKind::Thread, name: String::new() }
 }

@@ -2,38 +2,38 @@
 
 use super::rows::RankStep;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Event, Phase, Trace};
+use perf4sight_traces::{EventCategory, EventPhase, Trace, TraceEvent};
 use std::collections::HashMap;
 
 /// Pairs of rows of different threads: the last one of a forward operation, and the first one of its backward operation. On
 /// one thread the order of the rows is enough.
 pub(super) fn pairs(trace: &Trace, window: Interval, step: &RankStep) -> Vec<(usize, usize)> {
     let [first, last] = [window.0, window.1].map(|moment| trace.events.partition_point(|event| event.start < moment));
-    let arrows = trace.events[first..last].iter().filter(|event| event.category == Category::ForwardBackward);
-    let mut forwards: HashMap<u64, &Event> = HashMap::new();
+    let arrows = trace.events[first..last].iter().filter(|event| event.category == EventCategory::ForwardBackward);
+    let mut forwards: HashMap<u64, &TraceEvent> = HashMap::new();
     let mut pairs = Vec::new();
     for arrow in arrows {
         match (arrow.phase, forwards.get(&arrow.correlation)) {
-            (Phase::FlowStart, _) => drop(forwards.insert(arrow.correlation, arrow)),
-            (Phase::FlowEnd, Some(forward)) if forward.track != arrow.track => {
+            (EventPhase::FlowStart, _) => drop(forwards.insert(arrow.correlation, arrow)),
+            (EventPhase::FlowEnd, Some(forward)) if forward.track != arrow.track => {
                 pairs.extend(last_row(trace, forward, step).zip(row_at(arrow, step)));
             }
-            (Phase::FlowEnd | Phase::Complete | Phase::Instant, _) => {}
+            (EventPhase::FlowEnd | EventPhase::Complete | EventPhase::Instant, _) => {}
         }
     }
     pairs
 }
 
 /// The last row of the operation at whose beginning an arrow begins.
-fn last_row(trace: &Trace, arrow: &Event, step: &RankStep) -> Option<usize> {
+fn last_row(trace: &Trace, arrow: &TraceEvent, step: &RankStep) -> Option<usize> {
     let first = trace.events.partition_point(|event| event.start < arrow.start);
     let mut together = trace.events[first..].iter().take_while(|event| event.start == arrow.start);
-    let operation = together.find(|event| event.track == arrow.track && event.category == Category::Operator)?;
-    step.before(operation.track, operation.end())
+    let operation = together.find(|event| event.track == arrow.track && event.category == EventCategory::Operator)?;
+    step.last_row_before(operation.track, operation.end())
 }
 
 /// The row at whose beginning an arrow ends.
-fn row_at(arrow: &Event, step: &RankStep) -> Option<usize> {
+fn row_at(arrow: &TraceEvent, step: &RankStep) -> Option<usize> {
     let track = step.tracks.iter().position(|(track, _)| *track == arrow.track)?;
-    step.during(track, arrow.start)
+    step.row_during(track, arrow.start)
 }

@@ -1,20 +1,20 @@
 //! Dependencies that the trace itself contains, as edges between rows.
 
 use super::rows::{PartRows, RankStep};
-use crate::collectives::Call;
-use crate::ranks::Rank;
+use crate::collectives::CollectiveCall;
+use crate::ranks::JobRank;
 use perf4sight_traces::intervals::Interval;
 use std::collections::HashMap;
 
 /// Reads the dependencies between events of a step. An exchange on a CPU has no rows: it begins when the last of what it
 /// depends on is done, and the first of what depends on it waits for its result.
-pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], into: &mut RankStep) {
+pub(super) fn read(rank: &JobRank, window: Interval, parts: &[(usize, &CollectiveCall)], into: &mut RankStep) {
     let events = &rank.trace.events;
     let exchanges: HashMap<u32, usize> = parts.iter().map(|(exchange, call)| (call.event, *exchange)).collect();
     let is_inside = |event: &u32| (window.0..window.1).contains(&events[*event as usize].start);
     for [on, event] in rank.trace.dependencies.iter().filter(|pair| pair.iter().all(is_inside)) {
         let (done, waiting) = (&events[*on as usize], &events[*event as usize]);
-        let rows = (into.before(done.track, done.end()), into.before(waiting.track, waiting.start));
+        let rows = (into.last_row_before(done.track, done.end()), into.last_row_before(waiting.track, waiting.start));
         let part = |exchange: &u32| exchanges.get(exchange).and_then(|exchange| into.parts.get(exchange).copied());
         let end = |row: usize| into.rows[row].end;
         match (rows, part(on), part(event)) {

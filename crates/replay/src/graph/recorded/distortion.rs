@@ -1,14 +1,14 @@
 //! What recording a profile and other programs made of the step, and the step without it.
 
-use super::Recorded;
-use crate::graph::{Graph, Kind, NodeId, ResourceKind, StepGraph, queues};
+use super::RecordedSteps;
+use crate::graph::{NodeId, ResourceKind, StepGraph, TaskGraph, WorkKind, queues};
 use crate::plain_step::PlainStep;
 use crate::simulate::simulate;
 use perf4sight_base::stats::{mean, median};
 
 /// The difference between a recorded step and one without recording.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Distortion {
+pub struct RecordingDistortion {
     /// The recorded step, in nanoseconds: the median; where none is typical, this and the others are means.
     pub recorded: u64,
     /// The replayed typical step, which nothing disturbs, in nanoseconds.
@@ -16,12 +16,12 @@ pub struct Distortion {
     /// The step without recording, in nanoseconds.
     pub plain: u64,
     /// How the replayed step became the plain one.
-    pub correction: Correction,
+    pub correction: StepCorrection,
 }
 
 /// How a replayed step was made as long as the plain one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Correction {
+pub enum StepCorrection {
     /// Recording makes the work of threads longer: their times were multiplied by this factor below 1.
     Threads(f64),
     /// The plain steps were longer than the replayed one. Recording makes nothing shorter, so that they were disturbed as a whole:
@@ -39,7 +39,7 @@ const HALVINGS: usize = 13;
 const SHORTER_THREADS: f64 = 0.9;
 const SAME_STEP: f64 = 0.98;
 
-impl Distortion {
+impl RecordingDistortion {
     /// By how much the recorded step is longer, in percent of the plain step.
     pub fn percent(&self) -> f64 {
         100.0 * (self.recorded as f64 / self.plain.max(1) as f64 - 1.0)
@@ -47,17 +47,17 @@ impl Distortion {
 
     /// By how much shorter and longer than `after`, predicted for a step with changes, that step may be: what made plain steps
     /// longer than recorded ones is not known, so that the changes may take away all of it, or nothing.
-    pub fn unexplained(&self, after: f64) -> [f64; 2] {
-        let Correction::All(factor) = self.correction else { return [1.0, 1.0] };
+    pub fn unexplained_range(&self, after: f64) -> [f64; 2] {
+        let StepCorrection::All(factor) = self.correction else { return [1.0, 1.0] };
         let (excess, plain) = (self.plain as f64 * (1.0 - 1.0 / factor), self.plain as f64);
         [1.0 / factor, 1.0 + (excess / after.max(1.0)) * (1.0 - after / plain).max(0.0)]
     }
 }
 
-impl Recorded {
+impl RecordedSteps {
     /// Makes the typical step as long as steps without recording. What makes these far longer than a step that nothing
     /// disturbs is in the recorded ones, too: none is typical then, and the mean of all is made as long.
-    pub fn take_out_distortion(&mut self, plain: PlainStep) -> Distortion {
+    pub fn take_out_distortion(&mut self, plain: PlainStep) -> RecordingDistortion {
         let [_, most] = FACTORS;
         if !self.varies && plain.time as f64 > most * time_of(&self.typical) as f64 {
             self.take_mean_of_all();
@@ -67,33 +67,33 @@ impl Recorded {
         let own = plain as f64 * shown as f64 / replayed.max(1) as f64;
         let correction = self.correction(shown, own as u64);
         match correction {
-            Correction::Threads(factor) => {
+            StepCorrection::Threads(factor) => {
                 self.change(|step| with_threads(step, factor));
                 // A step that does not wait for its threads tells nothing of them.
                 self.is_slowed &= time_of(&with_threads(&self.typical, SHORTER_THREADS)) as f64 > SAME_STEP * own;
             }
-            Correction::All(factor) => self.change(|step| {
+            StepCorrection::All(factor) => self.change(|step| {
                 let mut step = step.clone();
                 let ids: Vec<NodeId> = step.graph.ids().collect();
                 scale(&mut step.graph, &ids, factor);
                 step
             }),
-            Correction::None => {}
+            StepCorrection::None => {}
         }
         let middle = if self.varies { mean } else { median };
         let recorded = middle(&self.recorded.iter().map(|time| *time as f64).collect::<Vec<_>>()) as u64;
-        Distortion { recorded, replayed, plain, correction }
+        RecordingDistortion { recorded, replayed, plain, correction }
     }
 
-    fn correction(&self, replayed: u64, plain: u64) -> Correction {
+    fn correction(&self, replayed: u64, plain: u64) -> StepCorrection {
         let [least, most] = FACTORS;
         if plain >= replayed {
             let factor = plain as f64 / replayed as f64;
-            return if factor <= most { Correction::All(factor) } else { Correction::None };
+            return if factor <= most { StepCorrection::All(factor) } else { StepCorrection::None };
         }
         let time_with = |factor| time_of(&with_threads(&self.typical, factor));
         if time_with(least) > plain {
-            return Correction::None;
+            return StepCorrection::None;
         }
         let [mut low, mut high] = [least, 1.0];
         for _ in 0..HALVINGS {
@@ -103,7 +103,7 @@ impl Recorded {
                 false => high = middle,
             }
         }
-        Correction::Threads(low.midpoint(high))
+        StepCorrection::Threads(low.midpoint(high))
     }
 
     /// Changes the typical step and each recorded one.
@@ -128,17 +128,17 @@ pub(crate) fn with_threads(step: &StepGraph, factor: f64) -> StepGraph {
 }
 
 /// What threads do and what is not recorded between it.
-pub(crate) fn thread_nodes(graph: &Graph) -> Vec<NodeId> {
+pub(crate) fn thread_nodes(graph: &TaskGraph) -> Vec<NodeId> {
     let on_thread = |id: &NodeId| {
         graph.resource_of(*id).kind == ResourceKind::Thread
-            && matches!(graph.node(*id).kind, Kind::Operation | Kind::Gap)
+            && matches!(graph.node(*id).kind, WorkKind::Operation | WorkKind::Gap)
             && !graph.waits_for_batch(*id)
     };
     graph.ids().filter(on_thread).collect()
 }
 
 /// Multiplies the times of nodes.
-fn scale(graph: &mut Graph, nodes: &[NodeId], factor: f64) {
+fn scale(graph: &mut TaskGraph, nodes: &[NodeId], factor: f64) {
     nodes.iter().for_each(|id| graph.set_duration(*id, (graph.node(*id).duration as f64 * factor).round() as u64));
 }
 
@@ -150,10 +150,10 @@ mod tests {
     /// all of the 20 on top of it; 50 is predicted.
     #[test]
     fn what_makes_plain_steps_longer_may_go_or_stay_whole() {
-        let of = |replayed, correction| Distortion { recorded: 120, replayed, plain: 100, correction };
-        let distortion = of(80, Correction::All(1.25));
-        assert_eq!(distortion.unexplained(50.0).map(|bound| (50.0 * bound).round()), [40.0, 60.0]);
-        assert_eq!(of(110, Correction::Threads(0.9)).unexplained(50.0), [1.0, 1.0]);
+        let of = |replayed, correction| RecordingDistortion { recorded: 120, replayed, plain: 100, correction };
+        let distortion = of(80, StepCorrection::All(1.25));
+        assert_eq!(distortion.unexplained_range(50.0).map(|bound| (50.0 * bound).round()), [40.0, 60.0]);
+        assert_eq!(of(110, StepCorrection::Threads(0.9)).unexplained_range(50.0), [1.0, 1.0]);
         // What recording costs is the difference of recorded steps, whatever the replayed one takes.
         assert!((distortion.percent() - 20.0).abs() < 1e-9);
     }

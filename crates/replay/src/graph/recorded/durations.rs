@@ -1,22 +1,22 @@
 //! How long each node took in each step: from the last end of what it waited for until its own.
 
-use super::assembly::{Assembly, Steps};
+use super::assembly::{AlikeSteps, AssembledStep};
 use super::rows::RankStep;
-use crate::graph::{Graph, NodeId};
+use crate::graph::{NodeId, TaskGraph};
 
 /// The durations of all nodes in each step, in nanoseconds. Where a node ended before something that it should wait for,
 /// its duration is 0.
-pub(super) fn compute(assembly: &Assembly, steps: &Steps<'_>) -> Vec<Vec<u64>> {
+pub(super) fn compute(assembly: &AssembledStep, steps: &AlikeSteps<'_>) -> Vec<Vec<u64>> {
     let edges: Vec<(usize, usize)> =
         assembly.step.graph.edges().map(|(from, to, _)| (from.index(), to.index())).collect();
     steps.iter().map(|(_, ranks)| of_step(assembly, &edges, ranks)).collect()
 }
 
-fn of_step(assembly: &Assembly, edges: &[(usize, usize)], ranks: &[RankStep]) -> Vec<u64> {
+fn of_step(assembly: &AssembledStep, edges: &[(usize, usize)], ranks: &[RankStep]) -> Vec<u64> {
     let begin = ranks.iter().map(|rank| rank.start).min().unwrap_or(0);
-    let ends = ends(assembly, ranks, begin);
+    let ends = end_times(assembly, ranks, begin);
     let mut ready = vec![begin; ends.len()];
-    for (first, begin) in assembly.first_rows.iter().zip(begins(assembly, ranks)) {
+    for (first, begin) in assembly.first_rows.iter().zip(begin_times(assembly, ranks)) {
         ready[*first as usize - 1] = begin;
     }
     edges.iter().for_each(|&(from, to)| ready[to] = ready[to].max(ends[from]));
@@ -34,7 +34,7 @@ fn of_step(assembly: &Assembly, edges: &[(usize, usize)], ranks: &[RankStep]) ->
 }
 
 /// When the first of the ranks that each rank exchanges with begins: of ranks that nothing synchronises, one may be any time ahead.
-fn begins(assembly: &Assembly, ranks: &[RankStep]) -> Vec<i64> {
+fn begin_times(assembly: &AssembledStep, ranks: &[RankStep]) -> Vec<i64> {
     let islands = assembly.step.islands();
     let begin = |island: &usize| {
         let own = ranks.iter().zip(&islands).filter(|(_, other)| *other == island);
@@ -43,7 +43,7 @@ fn begins(assembly: &Assembly, ranks: &[RankStep]) -> Vec<i64> {
     islands.iter().map(begin).collect()
 }
 
-fn ends(assembly: &Assembly, ranks: &[RankStep], begin: i64) -> Vec<i64> {
+fn end_times(assembly: &AssembledStep, ranks: &[RankStep], begin: i64) -> Vec<i64> {
     let mut ends = vec![begin; assembly.step.graph.nodes().len()];
     for (rank, first) in ranks.iter().zip(&assembly.first_rows) {
         let first = *first as usize;
@@ -64,7 +64,7 @@ fn ends(assembly: &Assembly, ranks: &[RankStep], begin: i64) -> Vec<i64> {
 }
 
 /// Pairs of transfers on the same link, one of which ended right after the other.
-fn consecutive(assembly: &Assembly, ends: &[i64]) -> Vec<(usize, usize)> {
+fn consecutive(assembly: &AssembledStep, ends: &[i64]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     for group in 0..assembly.step.groups.len() {
         let own = assembly.step.transfers.iter().filter(|transfer| transfer.group == group);
@@ -76,7 +76,7 @@ fn consecutive(assembly: &Assembly, ends: &[i64]) -> Vec<(usize, usize)> {
 }
 
 /// Gives every node what `of` makes of its durations in some of the steps.
-pub(super) fn set(graph: &mut Graph, durations: &[Vec<u64>], steps: &[usize], of: impl Fn(&mut [u64]) -> u64) {
+pub(super) fn set(graph: &mut TaskGraph, durations: &[Vec<u64>], steps: &[usize], of: impl Fn(&mut [u64]) -> u64) {
     let ids: Vec<NodeId> = graph.ids().collect();
     let mut all = Vec::new();
     for id in ids {

@@ -1,9 +1,9 @@
 //! Where the threads of a rank take part in exchanges: in the call that enqueues them, if the trace has it.
 
 use super::rows::{PartRows, RankStep};
-use crate::collectives::{Call, Operation};
-use crate::graph::{Calls, Kind};
-use crate::ranks::Rank;
+use crate::collectives::{CollectiveCall, CollectiveOperation};
+use crate::graph::{CallTable, WorkKind};
+use crate::ranks::JobRank;
 use perf4sight_traces::TrackId;
 use std::collections::HashMap;
 
@@ -11,10 +11,11 @@ use std::collections::HashMap;
 const BACKWARD: &str = "autograd::engine";
 
 /// Finds the rows of a rank's parts in exchanges on the CPU. Those of streams are known already.
-pub(super) fn read_parts(rank: &Rank, parts: &[(usize, &Call)], calls: &Calls, into: &mut RankStep) {
-    let parts: Vec<(usize, &Call)> =
+pub(super) fn read_parts(rank: &JobRank, parts: &[(usize, &CollectiveCall)], calls: &CallTable, into: &mut RankStep) {
+    let parts: Vec<(usize, &CollectiveCall)> =
         parts.iter().filter(|(exchange, _)| !into.parts.contains_key(exchange)).copied().collect();
-    let unseen: Vec<(usize, &Call)> = parts.iter().filter(|(_, call)| call.issued.is_none()).copied().collect();
+    let unseen: Vec<(usize, &CollectiveCall)> =
+        parts.iter().filter(|(_, call)| call.issued.is_none()).copied().collect();
     let ready = behind_gradients(&unseen, into);
     let backward = backward_threads(into, calls);
     for (exchange, call) in parts {
@@ -25,14 +26,14 @@ pub(super) fn read_parts(rank: &Rank, parts: &[(usize, &Call)], calls: &Calls, i
             (None, Some((track, ready))) => (Some(*track), (*ready).min(call.time.0)),
             (None, None) => (active(into, rank.main, &backward, call.time.0), call.time.0),
         };
-        let Some(launch) = track.and_then(|track| into.before(track, enqueued)) else { continue };
+        let Some(launch) = track.and_then(|track| into.last_row_before(track, enqueued)) else { continue };
         let issuing = issued.and_then(|event| into.of_call(event)).unwrap_or((launch, launch));
         into.parts.insert(exchange, PartRows { launch, wait: None, end: call.time.1, issuing });
     }
 }
 
 /// The threads that run backward operations.
-fn backward_threads(rows: &RankStep, calls: &Calls) -> Vec<TrackId> {
+fn backward_threads(rows: &RankStep, calls: &CallTable) -> Vec<TrackId> {
     let is_backward = |call| calls.path(call).any(|name| name.contains(BACKWARD));
     let runs = |range: &std::ops::Range<usize>| rows.rows[range.clone()].iter().any(|row| is_backward(row.call));
     rows.tracks.iter().filter(|(_, range)| runs(range)).map(|(track, _)| *track).collect()
@@ -41,17 +42,17 @@ fn backward_threads(rows: &RankStep, calls: &Calls) -> Vec<TrackId> {
 /// The thread that enqueues an exchange whose call is not in the trace: of the main thread and those that run backward operations, the one on which an operation
 /// began or ended last.
 fn active(rows: &RankStep, main: Option<TrackId>, backward: &[TrackId], moment: i64) -> Option<TrackId> {
-    let last = |track: &TrackId| rows.before(*track, moment).map(|row| rows.rows[row].end);
+    let last = |track: &TrackId| rows.last_row_before(*track, moment).map(|row| rows.rows[row].end);
     let others = backward.iter().copied().filter(|track| Some(*track) != main && last(track).is_some());
     others.chain(main).max_by_key(last)
 }
 
 /// When the last gradient of each all-reduce is ready, and on which thread, where the all-reduces of a step whose calls are not in the trace are the sums of its
 /// gradients: an exchange may wait in the library's queue after that.
-fn behind_gradients(parts: &[(usize, &Call)], rows: &RankStep) -> HashMap<usize, (TrackId, i64)> {
+fn behind_gradients(parts: &[(usize, &CollectiveCall)], rows: &RankStep) -> HashMap<usize, (TrackId, i64)> {
     let mut found = HashMap::new();
     let mut next = 0;
-    for (number, call) in parts.iter().filter(|(_, call)| call.operation == Operation::AllReduce) {
+    for (number, call) in parts.iter().filter(|(_, call)| call.operation == CollectiveOperation::AllReduce) {
         let Some(end) = call.bytes().and_then(|bytes| end_of_sum(rows, next, bytes)) else { continue };
         let row = rows.gradients[end - 1].row;
         next = end;
@@ -75,6 +76,6 @@ fn end_of_sum(rows: &RankStep, start: usize, bytes: u64) -> Option<usize> {
 /// When the work at the end of which a row is begins: behind the last time without any operation.
 fn begin_of_work(rows: &RankStep, track: usize, row: usize) -> i64 {
     let own = rows.tracks[track].1.start..row;
-    let gap = own.rev().find(|before| rows.rows[*before].kind == Kind::Gap);
+    let gap = own.rev().find(|before| rows.rows[*before].kind == WorkKind::Gap);
     gap.map_or(rows.start, |gap| rows.rows[gap].end)
 }

@@ -3,13 +3,13 @@
 
 use super::rows::RankStep;
 use super::waits::{CONSISTENT, PROMPT, SHORTEST, computes, consistent, range};
-use crate::graph::{Calls, Kind};
+use crate::graph::{CallTable, WorkKind};
 use perf4sight_base::stats::median;
 use std::collections::BTreeSet;
 
 /// A thread that launches exchanges, and the row of another one that waits until it is done with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Join {
+pub(super) struct ThreadJoin {
     /// The index in [`RankStep::tracks`] of the thread that launches.
     pub track: usize,
     /// The last row of that thread.
@@ -19,7 +19,7 @@ pub(super) struct Join {
 }
 
 /// The joins of a rank's threads that launch exchanges.
-pub(super) fn all(steps: &[&RankStep], calls: &Calls) -> Vec<Join> {
+pub(super) fn all(steps: &[&RankStep], calls: &CallTable) -> Vec<ThreadJoin> {
     let Some(first) = steps.first() else { return Vec::new() };
     let launching: BTreeSet<usize> = first.parts.values().filter_map(|part| first.track_of(part.launch)).collect();
     let of_threads = launching.iter().copied().filter(|track| is_thread(first, *track));
@@ -28,23 +28,23 @@ pub(super) fn all(steps: &[&RankStep], calls: &Calls) -> Vec<Join> {
 
 fn is_thread(step: &RankStep, track: usize) -> bool {
     let rows = &step.rows[step.tracks[track].1.clone()];
-    rows.iter().all(|row| !matches!(row.kind, Kind::Kernel | Kind::Wait | Kind::Backlog))
+    rows.iter().all(|row| !matches!(row.kind, WorkKind::Kernel | WorkKind::Wait | WorkKind::Backlog))
 }
 
 /// The row of another thread that waits for one of them in nearly all steps.
-fn join(steps: &[&RankStep], track: usize, calls: &Calls) -> Option<Join> {
+fn join(steps: &[&RankStep], track: usize, calls: &CallTable) -> Option<ThreadJoin> {
     let first = steps.first()?;
     let last = first.tracks[track].1.end.checked_sub(1)?;
     let others = (0..first.tracks.len()).filter(|other| *other != track && is_thread(first, *other));
     let row = others.filter_map(|other| waiting_row(steps, track, other)).find(|row| !computes(first, *row, calls))?;
-    Some(Join { track, last, row })
+    Some(ThreadJoin { track, last, row })
 }
 
 /// The row of a thread that begins before another one is done in nearly all steps, and ends soon after, at a time that is the end's and not its own.
 fn waiting_row(steps: &[&RankStep], track: usize, other: usize) -> Option<usize> {
     let waits = |step: &&RankStep| {
         let done = done(step, track)?;
-        let row = step.during(other, done - 1)?;
+        let row = step.row_during(other, done - 1)?;
         (done - step.begin_of(other, row) >= SHORTEST).then_some(row)
     };
     let row = consistent(&steps.iter().map(waits).collect::<Vec<_>>())?;

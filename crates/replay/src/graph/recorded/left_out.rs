@@ -2,10 +2,10 @@
 //! seen.
 
 use super::slowdown::{SlowdownFactors, WorkIndex};
-use super::{Rows, longest};
-use crate::collectives::Exchanges;
+use super::{StepRows, longest_rank};
+use crate::collectives::RankExchanges;
 use crate::graph::StepGraph;
-use crate::ranks::Job;
+use crate::ranks::TrainingJob;
 use crate::simulate::simulate;
 use perf4sight_base::error::Result;
 use rayon::prelude::*;
@@ -15,8 +15,8 @@ const GRAPHS: usize = 10;
 
 /// A step that a graph without it predicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Its index in [`Job::steps`].
+pub struct LeftOutStep {
+    /// Its index in [`TrainingJob::steps`].
     pub step: usize,
     /// Nanoseconds as recorded: the longest of the ranks'.
     pub recorded: u64,
@@ -27,7 +27,7 @@ pub struct LeftOut {
     pub under_load: u64,
 }
 
-impl LeftOut {
+impl LeftOutStep {
     /// By how much the prediction is longer than the record, in percent.
     pub fn error(&self) -> f64 {
         self.percent_longer(self.predicted)
@@ -48,24 +48,24 @@ fn time(step: &StepGraph) -> u64 {
 }
 
 /// Each of the steps by the others; none if there is one alone.
-pub(super) fn predict(rows: &Rows, job: &Job, exchanges: &Exchanges) -> Result<Vec<LeftOut>> {
+pub(super) fn predict(rows: &StepRows, job: &TrainingJob, exchanges: &RankExchanges) -> Result<Vec<LeftOutStep>> {
     let graphs = rows.alike.len().min(GRAPHS);
     let mut predicted = Vec::new();
     for left_out in (0..graphs).filter(|_| graphs > 1) {
         let (others, durations) = rows.graph(job, exchanges, |position| position % graphs != left_out)?;
         // Once for all steps: the median of every operation over many steps takes longer than a replay.
-        let usual = others.usual();
+        let usual = others.median_step();
         let predicted_time = time(&others.as_recorded_by(&usual));
-        let index = WorkIndex::of(&usual);
+        let index = WorkIndex::from_step(&usual);
         let own: Vec<_> = rows.alike.iter().skip(left_out).step_by(graphs).zip(&durations).collect();
         let under_load = |own: &[u64]| {
             let mut loaded = usual.clone();
-            SlowdownFactors::of(&usual, &index, own).apply_to(&mut loaded, &index);
+            SlowdownFactors::compute(&usual, &index, own).apply_to(&mut loaded, &index);
             time(&loaded)
         };
-        predicted.par_extend(own.into_par_iter().map(|((step, ranks), own)| LeftOut {
+        predicted.par_extend(own.into_par_iter().map(|((step, ranks), own)| LeftOutStep {
             step: *step,
-            recorded: longest(ranks),
+            recorded: longest_rank(ranks),
             predicted: predicted_time,
             under_load: under_load(own),
         }));

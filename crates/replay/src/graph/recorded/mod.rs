@@ -26,17 +26,17 @@ mod threads;
 mod varies;
 mod waits;
 
-pub use distortion::{Correction, Distortion};
+pub use distortion::{RecordingDistortion, StepCorrection};
 pub(crate) use distortion::{thread_nodes, with_threads};
-pub use left_out::LeftOut;
+pub use left_out::LeftOutStep;
 
-use super::queues::Queues;
-use super::{Calls, Kind, StepGraph, available_memory};
-use crate::clocks::Clocks;
-use crate::collectives::Exchanges;
-use crate::ranks::Job;
+use super::queues::LaunchQueues;
+use super::{CallTable, StepGraph, WorkKind, available_memory};
+use crate::clocks::RankClocks;
+use crate::collectives::RankExchanges;
+use crate::ranks::TrainingJob;
 use crate::simulate::simulate;
-use assembly::Assembly;
+use assembly::AssembledStep;
 use perf4sight_base::error::Result;
 use rayon::prelude::*;
 use rows::RankStep;
@@ -45,13 +45,13 @@ use std::collections::BTreeMap;
 
 /// The graph of a job's steps.
 #[derive(Debug, Clone)]
-pub struct Recorded {
-    /// The graph with the median durations over the faster half of [`Recorded::steps`]; if steps differ in what takes long, with
+pub struct RecordedSteps {
+    /// The graph with the median durations over the faster half of [`RecordedSteps::steps`]; if steps differ in what takes long, with
     /// those of the step of median length.
     pub typical: StepGraph,
     /// Whether steps differ in what takes long, so that none is typical.
     pub varies: bool,
-    /// The indices in [`Job::steps`] of the steps in which all ranks did the same operations in the same order.
+    /// The indices in [`TrainingJob::steps`] of the steps in which all ranks did the same operations in the same order.
     pub steps: Vec<usize>,
     /// The duration of every node in each of these steps, in nanoseconds.
     durations: Vec<Vec<u64>>,
@@ -61,36 +61,45 @@ pub struct Recorded {
     pub is_slowed: bool,
 }
 
-impl Recorded {
+impl RecordedSteps {
     /// Bytes that building the graph of a job's steps takes at most.
-    pub fn memory_needed(job: &Job) -> u64 {
-        memory::needed(job, &(0..job.steps.len()).collect::<Vec<_>>())
+    pub fn memory_needed(job: &TrainingJob) -> u64 {
+        memory::bytes_needed(job, &(0..job.steps.len()).collect::<Vec<_>>())
     }
 
     /// Builds the graph of the steps in which all ranks did most often the same.
     ///
     /// # Errors
     /// Traces whose operations wait for each other in a circle, or whose graph takes more memory than there is.
-    pub fn of(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Result<Self> {
+    pub fn build(job: &TrainingJob, exchanges: &RankExchanges, clocks: &RankClocks) -> Result<Self> {
         let all: Vec<usize> = (0..job.steps.len()).collect();
-        Recorded::of_steps(job, exchanges, clocks, &all)
+        RecordedSteps::of_steps(job, exchanges, clocks, &all)
     }
 
-    /// The same with some of the steps, by their indices in [`Job::steps`].
+    /// The same with some of the steps, by their indices in [`TrainingJob::steps`].
     ///
     /// # Errors
-    /// As for [`Recorded::of`].
-    pub fn of_steps(job: &Job, exchanges: &Exchanges, clocks: &Clocks, steps: &[usize]) -> Result<Self> {
-        Ok(Rows::read(job, exchanges, clocks, steps)?.graph(job, exchanges, |_| true)?.0)
+    /// As for [`RecordedSteps::build`].
+    pub fn of_steps(
+        job: &TrainingJob,
+        exchanges: &RankExchanges,
+        clocks: &RankClocks,
+        steps: &[usize],
+    ) -> Result<Self> {
+        Ok(StepRows::read(job, exchanges, clocks, steps)?.graph(job, exchanges, |_| true)?.0)
     }
 
-    /// The same as [`Recorded::of`], and steps as graphs predict them that were built without them.
+    /// The same as [`RecordedSteps::build`], and steps as graphs predict them that were built without them.
     ///
     /// # Errors
-    /// As for [`Recorded::of`].
-    pub fn with_left_out(job: &Job, exchanges: &Exchanges, clocks: &Clocks) -> Result<(Self, Vec<LeftOut>)> {
+    /// As for [`RecordedSteps::build`].
+    pub fn with_left_out(
+        job: &TrainingJob,
+        exchanges: &RankExchanges,
+        clocks: &RankClocks,
+    ) -> Result<(Self, Vec<LeftOutStep>)> {
         let all: Vec<usize> = (0..job.steps.len()).collect();
-        let rows = Rows::read(job, exchanges, clocks, &all)?;
+        let rows = StepRows::read(job, exchanges, clocks, &all)?;
         let (recorded, _) = rows.graph(job, exchanges, |_| true)?;
         Ok((recorded, left_out::predict(&rows, job, exchanges)?))
     }
@@ -98,26 +107,26 @@ impl Recorded {
     /// A step as they were recorded, with what disturbed them: operations take their medians under the load of the step of
     /// median length, or that between the two in the middle.
     pub fn as_recorded(&self) -> StepGraph {
-        self.as_recorded_by(&self.usual())
+        self.as_recorded_by(&self.median_step())
     }
 
     /// A step in which every operation takes its median.
-    fn usual(&self) -> StepGraph {
+    fn median_step(&self) -> StepGraph {
         self.with(durations::median)
     }
 
-    /// [`Recorded::as_recorded`] by the step in which every operation takes its median.
+    /// [`RecordedSteps::as_recorded`] by the step in which every operation takes its median.
     fn as_recorded_by(&self, usual: &StepGraph) -> StepGraph {
         if self.varies {
             return self.typical.clone();
         }
-        let works = WorkIndex::of(usual);
+        let works = WorkIndex::from_step(usual);
         let mut by_time: Vec<usize> = (0..self.steps.len()).collect();
         by_time.sort_by_key(|index| self.recorded[*index]);
         let middle = [by_time.len().saturating_sub(1) / 2, by_time.len() / 2].map(|place| {
             by_time
                 .get(place)
-                .map(|index| SlowdownFactors::of(usual, &works, &self.durations[*index]))
+                .map(|index| SlowdownFactors::compute(usual, &works, &self.durations[*index]))
                 .unwrap_or_default()
         });
         let mut loaded = usual.clone();
@@ -132,7 +141,7 @@ impl Recorded {
         middle.for_each(|step| durations::set(&mut self.typical.graph, &self.durations, &[step], durations::median));
     }
 
-    /// The indices in [`Recorded::steps`] of the steps that other programs did not disturb by far.
+    /// The indices in [`RecordedSteps::steps`] of the steps that other programs did not disturb by far.
     pub(crate) fn quiet(&self) -> Vec<usize> {
         quiet(&self.recorded)
     }
@@ -141,16 +150,16 @@ impl Recorded {
     pub fn least(&self) -> StepGraph {
         if self.varies {
             let shortest = (0..self.recorded.len()).min_by_key(|index| self.recorded[*index]);
-            return shortest.map_or_else(|| self.typical.clone(), |index| self.step(index)).settled();
+            return shortest.map_or_else(|| self.typical.clone(), |index| self.step(index)).without_backlog();
         }
         self.with(durations::least)
     }
 
     /// The delays before kernels in the steps that nothing disturbs.
-    fn queues(&self, of: fn(&mut [u64]) -> u64) -> Queues {
-        let steps = undisturbed(&self.recorded);
+    fn queues(&self, of: fn(&mut [u64]) -> u64) -> LaunchQueues {
+        let steps = undisturbed_steps(&self.recorded);
         let apart = steps.len().div_ceil(QUEUED);
-        Queues::of_several(steps.into_iter().step_by(apart.max(1)).map(|index| self.step(index)), of)
+        LaunchQueues::of_several(steps.into_iter().step_by(apart.max(1)).map(|index| self.step(index)), of)
     }
 
     fn with(&self, of: fn(&mut [u64]) -> u64) -> StepGraph {
@@ -159,7 +168,7 @@ impl Recorded {
         step.with_queues(&self.queues(of))
     }
 
-    /// The graph with the durations of one of [`Recorded::steps`], by its index there.
+    /// The graph with the durations of one of [`RecordedSteps::steps`], by its index there.
     pub fn step(&self, index: usize) -> StepGraph {
         let mut step = self.typical.clone();
         let ids: Vec<super::NodeId> = step.graph.ids().collect();
@@ -167,64 +176,64 @@ impl Recorded {
         step
     }
 
-    /// The mean of [`Recorded::steps`] in nanoseconds, each as it follows others like it.
+    /// The mean of [`RecordedSteps::steps`] in nanoseconds, each as it follows others like it.
     pub fn mean(&self) -> u64 {
         let time = |index| {
-            let step = self.step(index).settled();
+            let step = self.step(index).without_backlog();
             step.time(&simulate(&step.graph))
         };
         (0..self.steps.len()).into_par_iter().map(time).sum::<u64>() / self.steps.len().max(1) as u64
     }
 
-    /// The durations of a node in each of [`Recorded::steps`], in nanoseconds.
+    /// The durations of a node in each of [`RecordedSteps::steps`], in nanoseconds.
     pub fn durations(&self, id: super::NodeId) -> impl Iterator<Item = u64> + '_ {
         self.durations.iter().map(move |step| step[id.index()])
     }
 }
 
 /// The rows of the steps in which all ranks did most often the same.
-struct Rows {
-    calls: Calls,
+struct StepRows {
+    calls: CallTable,
     alike: Vec<(usize, Vec<RankStep>)>,
 }
 
-impl Rows {
-    fn read(job: &Job, exchanges: &Exchanges, clocks: &Clocks, steps: &[usize]) -> Result<Self> {
+impl StepRows {
+    fn read(job: &TrainingJob, exchanges: &RankExchanges, clocks: &RankClocks, steps: &[usize]) -> Result<Self> {
         memory::check(job, steps, available_memory())?;
-        let mut calls = Calls::default();
+        let mut calls = CallTable::default();
         let read = |step: &usize| (*step, rows::read(job, exchanges, clocks, *step, &mut calls));
         let mut read: Vec<(usize, Vec<RankStep>)> = steps.iter().map(read).collect();
         let alike = alike(&read);
         read.retain(|(step, _)| alike.contains(step));
-        Ok(Rows { calls, alike: read })
+        Ok(StepRows { calls, alike: read })
     }
 
-    /// The graph of those steps whose position in [`Rows::alike`] is chosen, and how long its nodes took in the others.
+    /// The graph of those steps whose position in [`StepRows::alike`] is chosen, and how long its nodes took in the others.
     fn graph(
         &self,
-        job: &Job,
-        exchanges: &Exchanges,
+        job: &TrainingJob,
+        exchanges: &RankExchanges,
         chosen: impl Fn(usize) -> bool,
-    ) -> Result<(Recorded, Vec<Vec<u64>>)> {
+    ) -> Result<(RecordedSteps, Vec<Vec<u64>>)> {
         let split = |own: bool| -> Vec<(usize, &[RankStep])> {
             let steps = self.alike.iter().enumerate().filter(|(position, _)| chosen(*position) == own);
             steps.map(|(_, (step, ranks))| (*step, ranks.as_slice())).collect()
         };
         let (steps, others) = (split(true), split(false));
-        let assembly = Assembly::build(job, exchanges, &steps, self.calls.clone())?;
+        let assembly = AssembledStep::build(job, exchanges, &steps, self.calls.clone())?;
         let [durations, of_others] = [&steps, &others].map(|steps| durations::compute(&assembly, steps));
         let mut typical = assembly.step;
-        let recorded: Vec<u64> = steps.iter().map(|(_, ranks)| longest(ranks)).collect();
-        durations::set(&mut typical.graph, &durations, &undisturbed(&recorded), durations::median);
+        let recorded: Vec<u64> = steps.iter().map(|(_, ranks)| longest_rank(ranks)).collect();
+        durations::set(&mut typical.graph, &durations, &undisturbed_steps(&recorded), durations::median);
         let steps = steps.iter().map(|(step, _)| *step).collect();
-        let is_slowed = typical.graph.nodes().iter().any(|node| node.kind == Kind::Kernel);
-        let mut all = Recorded { typical, varies: false, steps, durations, recorded, is_slowed };
+        let is_slowed = typical.graph.nodes().iter().any(|node| node.kind == WorkKind::Kernel);
+        let mut all = RecordedSteps { typical, varies: false, steps, durations, recorded, is_slowed };
         // One step alone is typical as it was recorded.
         if all.recorded.len() > 1 {
             all.typical = all.typical.clone().with_queues(&all.queues(durations::median));
             let usual = all.typical.time(&simulate(&all.typical.graph));
             let is_longer = mean_but_longest(&all.recorded) > VARIES * usual as f64;
-            if is_longer && varies::shows(&all.typical.graph, &all.durations, &all.recorded, usual) {
+            if is_longer && varies::explains_variation(&all.typical.graph, &all.durations, &all.recorded, usual) {
                 all.take_mean_of_all();
             }
         }
@@ -253,7 +262,7 @@ fn middle(times: &[u64]) -> Option<usize> {
 }
 
 /// Nanoseconds of a step: the longest of the ranks'.
-fn longest(ranks: &[RankStep]) -> u64 {
+fn longest_rank(ranks: &[RankStep]) -> u64 {
     ranks.iter().map(RankStep::time).max().unwrap_or(0)
 }
 
@@ -264,7 +273,7 @@ const SHORT: usize = 3;
 
 /// The indices of the faster half of the steps, or of those that are shorter by far than the others. Other programs make steps
 /// longer, never shorter: the median of the faster half is the lower quartile of all.
-fn undisturbed(times: &[u64]) -> Vec<usize> {
+fn undisturbed_steps(times: &[u64]) -> Vec<usize> {
     let mut by_time = quiet(times);
     by_time.truncate(by_time.len().div_ceil(2));
     by_time

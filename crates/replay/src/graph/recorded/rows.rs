@@ -1,20 +1,20 @@
 //! What one rank did in one step: rows with their end times, in the order of each thread and stream.
 
 use super::{backward, dependencies, issuing, passes, streams, threads};
-use crate::clocks::Clocks;
-use crate::collectives::Exchanges;
-use crate::graph::{CallId, Calls, Kind};
-use crate::ranks::{Job, Rank};
-use perf4sight_traces::{Event, TrackId};
+use crate::clocks::RankClocks;
+use crate::collectives::RankExchanges;
+use crate::graph::{CallId, CallTable, WorkKind};
+use crate::ranks::{JobRank, TrainingJob};
+use perf4sight_traces::{TraceEvent, TrackId};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 /// A piece of work of a thread or stream that ends at a time of the job's clock.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Row {
+pub(super) struct WorkRow {
     pub call: CallId,
-    pub kind: Kind,
+    pub kind: WorkKind,
     pub end: i64,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Row {
 pub(super) struct RankStep {
     /// When the step begins, in nanoseconds of the job's clock.
     pub start: i64,
-    pub rows: Vec<Row>,
+    pub rows: Vec<WorkRow>,
     /// The rows of each thread and stream.
     pub tracks: Vec<(TrackId, Range<usize>)>,
     /// Gradients that are put into buckets.
@@ -48,7 +48,6 @@ pub(super) struct RankStep {
     pub parts: HashMap<usize, PartRows>,
 }
 
-/// A gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GradientRow {
     /// The row at whose end it is in its bucket.
@@ -73,7 +72,7 @@ pub(super) struct PartRows {
 
 impl RankStep {
     /// The index of the last row of a track that ends no later than a moment.
-    pub fn before(&self, track: TrackId, moment: i64) -> Option<usize> {
+    pub fn last_row_before(&self, track: TrackId, moment: i64) -> Option<usize> {
         let (_, rows) = self.tracks.iter().find(|(id, _)| *id == track)?;
         let within = self.rows[rows.clone()].partition_point(|row| row.end <= moment);
         within.checked_sub(1).map(|within| rows.start + within)
@@ -81,8 +80,8 @@ impl RankStep {
 
     /// The last work of a stream that ended no later than a moment.
     pub fn done_by(&self, stream: TrackId, moment: i64) -> Option<usize> {
-        let last = self.before(stream, moment)?;
-        let is_work = |row: &usize| self.rows[*row].kind != Kind::Gap;
+        let last = self.last_row_before(stream, moment)?;
+        let is_work = |row: &usize| self.rows[*row].kind != WorkKind::Gap;
         Some(last).filter(is_work).or_else(|| last.checked_sub(1).filter(is_work))
     }
 
@@ -101,20 +100,21 @@ impl RankStep {
 
     /// The last row of a track that ends no later than a moment; the first one of several that end together, for that is of the innermost call.
     pub fn ending(&self, track: TrackId, moment: i64) -> Option<usize> {
-        let last = self.before(track, moment)?;
+        let last = self.last_row_before(track, moment)?;
         let (_, rows) = self.tracks.iter().find(|(id, _)| *id == track)?;
         let first = self.rows[rows.clone()].partition_point(|row| row.end < self.rows[last].end);
         Some(rows.start + first)
     }
 
     /// The rows of a call of a thread: the first, and the one after the last.
-    pub fn of_call(&self, call: &Event) -> Option<(usize, usize)> {
-        let after = |moment| self.before(call.track, moment).map(|row| row + 1).or_else(|| self.first_of(call.track));
+    pub fn of_call(&self, call: &TraceEvent) -> Option<(usize, usize)> {
+        let after =
+            |moment| self.last_row_before(call.track, moment).map(|row| row + 1).or_else(|| self.first_of(call.track));
         after(call.start).zip(after(call.end()))
     }
 
     /// The index of the row of a track during which a moment is, if one ends after it.
-    pub fn during(&self, track: usize, moment: i64) -> Option<usize> {
+    pub fn row_during(&self, track: usize, moment: i64) -> Option<usize> {
         let (_, rows) = &self.tracks[track];
         let within = self.rows[rows.clone()].partition_point(|row| row.end <= moment);
         (within < rows.len()).then_some(rows.start + within)
@@ -144,7 +144,7 @@ impl RankStep {
     pub fn time(&self) -> u64 {
         let of_track = |(_, rows): &(TrackId, Range<usize>)| {
             let rows = &self.rows[rows.clone()];
-            let backlog = rows.first().filter(|row| row.kind == Kind::Backlog);
+            let backlog = rows.first().filter(|row| row.kind == WorkKind::Backlog);
             let end = rows.iter().map(|row| row.end).max().unwrap_or(self.start);
             end - backlog.map_or(self.start, |row| row.end)
         };
@@ -153,15 +153,21 @@ impl RankStep {
 }
 
 /// What all ranks did in a step of the job.
-pub(super) fn read(job: &Job, exchanges: &Exchanges, clocks: &Clocks, step: usize, calls: &mut Calls) -> Vec<RankStep> {
+pub(super) fn read(
+    job: &TrainingJob,
+    exchanges: &RankExchanges,
+    clocks: &RankClocks,
+    step: usize,
+    calls: &mut CallTable,
+) -> Vec<RankStep> {
     let of_step = exchanges.all.iter().filter(|exchange| exchange.step == Some(step)).enumerate();
     let parts = of_step.flat_map(|(number, exchange)| exchange.parts.iter().map(move |part| (number, *part)));
-    let parts: Vec<(usize, crate::collectives::Part)> = parts.collect();
-    let rank = |(place, rank): (usize, &Rank)| {
+    let parts: Vec<(usize, crate::collectives::ExchangePart)> = parts.collect();
+    let rank = |(place, rank): (usize, &JobRank)| {
         let window = rank.steps[job.steps[step].of[place]].window;
         let mut rows = RankStep { start: window.0, ..RankStep::default() };
         let own = parts.iter().filter(|(_, part)| part.rank == place);
-        let own: Vec<(usize, &crate::collectives::Call)> =
+        let own: Vec<(usize, &crate::collectives::CollectiveCall)> =
             own.map(|(number, part)| (*number, exchanges.call(*part))).collect();
         threads::read(rank, window, calls, &mut rows);
         streams::read(rank, window, &own, calls, &mut rows);

@@ -3,14 +3,14 @@
 //! Other programs slow different operations in each step. Medians of operations hide this, sums do not: steps are longer than the medians of
 //! their operations. One factor for each rank, kind of work and span between the collectives of the rank describes it.
 
-use crate::graph::queues::{self, Queues};
+use crate::graph::queues::{self, LaunchQueues};
 use crate::graph::step::StepGraph;
-use crate::graph::{Kind, NodeId};
+use crate::graph::{NodeId, WorkKind};
 use crate::simulate::simulate;
 use std::collections::{HashMap, HashSet};
 
 /// The rank of work, its kind, and how many collectives the rank launched before. Transfers are of no rank, and all alike.
-type WorkKey = (Option<u32>, Kind, u32);
+type WorkKey = (Option<u32>, WorkKind, u32);
 
 /// Factors of the usual times by the number of the work; none where that usually takes no time.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(super) struct SlowdownFactors(Vec<Option<f64>>);
 pub(super) struct WorkIndex(Vec<usize>);
 
 impl WorkIndex {
-    pub fn of(step: &StepGraph) -> Self {
+    pub fn from_step(step: &StepGraph) -> Self {
         let graph = &step.graph;
         let launches: HashSet<NodeId> =
             step.transfers.iter().flat_map(|transfer| transfer.parts.iter().map(|part| part.launch)).collect();
@@ -42,7 +42,7 @@ impl WorkIndex {
 
 impl SlowdownFactors {
     /// Those of a step in which nodes took `own` nanoseconds, which usually take as long as in the graph.
-    pub fn of(usual: &StepGraph, index: &WorkIndex, own: &[u64]) -> Self {
+    pub fn compute(usual: &StepGraph, index: &WorkIndex, own: &[u64]) -> Self {
         let mut sums = vec![[0, 0]; index.0.iter().max().map_or(0, |last| last + 1)];
         for ((node, work), own) in usual.graph.nodes().iter().zip(&index.0).zip(own) {
             let [all, usually]: &mut [u64; 2] = &mut sums[*work];
@@ -60,7 +60,7 @@ impl SlowdownFactors {
     }
 
     /// Applies the factors to a usual step, and returns the delays before its kernels that result.
-    pub fn apply_to(&self, step: &mut StepGraph, index: &WorkIndex) -> Queues {
+    pub fn apply_to(&self, step: &mut StepGraph, index: &WorkIndex) -> LaunchQueues {
         queues::edit(step, |step| {
             for (id, work) in step.graph.ids().zip(&index.0) {
                 let factor = self.0.get(*work).copied().flatten().unwrap_or(1.0);

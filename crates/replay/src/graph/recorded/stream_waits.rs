@@ -2,8 +2,8 @@
 
 use super::rows::RankStep;
 use super::waits;
-use crate::graph::Kind;
-use perf4sight_traces::{Category, Event, StreamWait, Trace, TrackId};
+use crate::graph::WorkKind;
+use perf4sight_traces::{EventCategory, StreamWait, Trace, TraceEvent, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
 /// Part of the names of calls that make a stream wait for an event (`cudaStreamWaitEvent`, `hipStreamWaitEvent`).
@@ -11,16 +11,15 @@ const WAIT: &str = "StreamWaitEvent";
 
 /// A kernel by the call that enqueued it. Their numbers grow in the order of the calls.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Enqueued {
+pub(super) struct EnqueuedKernel {
     pub stream: TrackId,
     pub call: u64,
     /// The row before it.
     pub row: usize,
 }
 
-/// A kernel by its launch.
 #[derive(Clone, Copy)]
-struct Launched {
+struct LaunchedKernel {
     at: i64,
     thread: TrackId,
     stream: TrackId,
@@ -29,29 +28,34 @@ struct Launched {
 }
 
 /// Reads what the kernels of a step wait for on other streams, by the runtime calls of the step.
-pub(super) fn read(trace: &Trace, mut enqueued: Vec<Enqueued>, calls: &HashMap<u64, &Event>, into: &mut RankStep) {
+pub(super) fn read(
+    trace: &Trace,
+    mut enqueued: Vec<EnqueuedKernel>,
+    calls: &HashMap<u64, &TraceEvent>,
+    into: &mut RankStep,
+) {
     enqueued.sort_unstable();
-    let launch = |kernel: &Enqueued| {
+    let launch = |kernel: &EnqueuedKernel| {
         let launch = calls.get(&kernel.call)?;
-        Some(Launched { at: launch.start, thread: launch.track, stream: kernel.stream, row: kernel.row })
+        Some(LaunchedKernel { at: launch.start, thread: launch.track, stream: kernel.stream, row: kernel.row })
     };
-    let mut launches: Vec<Launched> = enqueued.iter().filter_map(launch).collect();
+    let mut launches: Vec<LaunchedKernel> = enqueued.iter().filter_map(launch).collect();
     launches.sort_unstable_by_key(|launch| launch.at);
     match trace.stream_waits.is_empty() {
         true => {
             into.synchronisations = exchanges_wait(&launches, into);
-            into.assumed_waits = assumed(trace, calls, &launches, into);
+            into.assumed_waits = assumed_waits(trace, calls, &launches, into);
         }
-        false => into.synchronisations = recorded(trace, &enqueued, calls, into),
+        false => into.synchronisations = recorded_waits(trace, &enqueued, calls, into),
     }
 }
 
 /// Streams that wait for an event: the row before the next kernel, and the last kernel before the event was recorded, or the
 /// work of earlier steps.
-fn recorded(
+fn recorded_waits(
     trace: &Trace,
-    enqueued: &[Enqueued],
-    calls: &HashMap<u64, &Event>,
+    enqueued: &[EnqueuedKernel],
+    calls: &HashMap<u64, &TraceEvent>,
     step: &RankStep,
 ) -> Vec<(usize, usize)> {
     // The place of the first kernel of a stream that a later call enqueued.
@@ -81,20 +85,22 @@ fn recorded_on(trace: &Trace, wait: &StreamWait) -> Option<TrackId> {
 /// Exchanges, which wait for what was launched last on the stream in whose place their thread called them (`syncStream` in
 /// torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp): the row before each, and that kernel, or the work of earlier steps. Behind an earlier
 /// exchange that does not show in times. Where it had not ended the exchange is not one of PyTorch's, or of another stream.
-fn exchanges_wait(launches: &[Launched], step: &RankStep) -> Vec<(usize, usize)> {
-    let (exchanges, kernels): (Vec<Launched>, Vec<Launched>) =
-        launches.iter().partition(|launch| step.rows[launch.row + 1].kind == Kind::Wait);
-    let awaited = |exchange: &Launched| {
+fn exchanges_wait(launches: &[LaunchedKernel], step: &RankStep) -> Vec<(usize, usize)> {
+    let (exchanges, kernels): (Vec<LaunchedKernel>, Vec<LaunchedKernel>) =
+        launches.iter().partition(|launch| step.rows[launch.row + 1].kind == WorkKind::Wait);
+    let awaited = |exchange: &LaunchedKernel| {
         let earlier = &kernels[..kernels.partition_point(|kernel| kernel.at < exchange.at)];
-        let of_thread = |kernel: &&Launched| kernel.thread == exchange.thread && kernel.stream != exchange.stream;
+        let of_thread = |kernel: &&LaunchedKernel| kernel.thread == exchange.thread && kernel.stream != exchange.stream;
         let before = earlier.iter().rev().find(of_thread);
         // A thread that launched nothing before works on the stream that it launches on next.
         let stream = before.or_else(|| kernels.iter().find(of_thread))?.stream;
         let last = before.or_else(|| earlier.iter().rev().find(|kernel| kernel.stream == stream));
         last.map(|kernel| kernel.row + 1).or_else(|| step.first_of(stream))
     };
-    let had_ended = |exchange: &Launched| {
-        awaited(exchange).filter(|row| waits::holds(&[step], *row, exchange.row)).map(|row| (exchange.row, row))
+    let had_ended = |exchange: &LaunchedKernel| {
+        awaited(exchange)
+            .filter(|row| waits::always_ends_before(&[step], *row, exchange.row))
+            .map(|row| (exchange.row, row))
     };
     exchanges.iter().filter_map(had_ended).collect()
 }
@@ -102,11 +108,16 @@ fn exchanges_wait(launches: &[Launched], step: &RankStep) -> Vec<(usize, usize)>
 /// Streams that wait for an event where the trace does not say which (profilers do only with `enable_cuda_sync_events`): the row before a
 /// kernel, and another stream's. The stream that the thread launches on after the call is taken to wait for the other one on which something was launched
 /// last, as with `wait_stream` around work on a second stream, or with `wait` of an exchange.
-fn assumed(trace: &Trace, calls: &HashMap<u64, &Event>, launches: &[Launched], step: &RankStep) -> Vec<(usize, usize)> {
-    let is_wait = |call: &&&Event| call.category == Category::Runtime && trace.name(call).contains(WAIT);
-    let mut waits: Vec<&Event> = calls.values().filter(is_wait).copied().collect();
+fn assumed_waits(
+    trace: &Trace,
+    calls: &HashMap<u64, &TraceEvent>,
+    launches: &[LaunchedKernel],
+    step: &RankStep,
+) -> Vec<(usize, usize)> {
+    let is_wait = |call: &&&TraceEvent| call.category == EventCategory::Runtime && trace.name(call).contains(WAIT);
+    let mut waits: Vec<&TraceEvent> = calls.values().filter(is_wait).copied().collect();
     waits.sort_unstable_by_key(|call| call.start);
-    let mut last: BTreeMap<TrackId, Launched> = BTreeMap::new();
+    let mut last: BTreeMap<TrackId, LaunchedKernel> = BTreeMap::new();
     let (mut done, mut found) = (0, Vec::new());
     for wait in waits {
         let next = done + launches[done..].partition_point(|launch| launch.at < wait.start);
@@ -117,7 +128,7 @@ fn assumed(trace: &Trace, calls: &HashMap<u64, &Event>, launches: &[Launched], s
         let others = last.values().filter(|before| before.stream != own.stream);
         let source = others.max_by_key(|before| before.at);
         let waiting = later.iter().find(|launch| launch.stream == own.stream);
-        let waiting = waiting.filter(|launch| step.rows[launch.row + 1].kind != Kind::Wait);
+        let waiting = waiting.filter(|launch| step.rows[launch.row + 1].kind != WorkKind::Wait);
         found.extend(waiting.zip(source).map(|(waiting, source)| (waiting.row, source.row + 1)));
     }
     found.sort_unstable();

@@ -1,13 +1,13 @@
 //! Rows of the streams of accelerators: the delay until a kernel starts, and the kernel.
 
-use super::rows::{PartRows, RankStep, Row};
-use super::stream_waits::{self, Enqueued};
+use super::rows::{PartRows, RankStep, WorkRow};
+use super::stream_waits::{self, EnqueuedKernel};
 use super::threads::NO_EVENT;
-use crate::collectives::Call;
-use crate::graph::{Calls, Kind};
-use crate::ranks::Rank;
+use crate::collectives::CollectiveCall;
+use crate::graph::{CallTable, WorkKind};
+use crate::ranks::JobRank;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Event, Phase, Trace, TrackId};
+use perf4sight_traces::{EventCategory, EventPhase, Trace, TraceEvent, TrackId};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
@@ -23,10 +23,16 @@ const PLACES: usize = 16 * 1024;
 const FULL: usize = 64;
 
 /// Reads the kernels that a step launched, and what synchronises threads with them.
-pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], calls: &mut Calls, into: &mut RankStep) {
+pub(super) fn read(
+    rank: &JobRank,
+    window: Interval,
+    parts: &[(usize, &CollectiveCall)],
+    calls: &mut CallTable,
+    into: &mut RankStep,
+) {
     let trace = &rank.trace;
     let launched = launches(trace, window);
-    let exchanges: HashMap<u32, (usize, &Call)> =
+    let exchanges: HashMap<u32, (usize, &CollectiveCall)> =
         parts.iter().map(|(exchange, call)| (call.event, (*exchange, *call))).collect();
     let threads = into.tracks.len();
     let (mut enqueued, mut copied) = (Vec::new(), Vec::new());
@@ -34,20 +40,21 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
         let first = into.rows.len();
         let backlog = kernels.first().and_then(|(index, _)| last_before(trace, stream, *index));
         let end = backlog.map_or(window.0, |last| last.end().max(window.0));
-        into.rows.push(Row { call: calls.intern(EARLIER_STEPS, None), kind: Kind::Backlog, end });
+        into.rows.push(WorkRow { call: calls.intern(EARLIER_STEPS, None), kind: WorkKind::Backlog, end });
         for (index, kernel) in kernels {
-            let launch = launched.get(&kernel.correlation).and_then(|event| into.before(event.track, event.start));
+            let launch =
+                launched.get(&kernel.correlation).and_then(|event| into.last_row_before(event.track, event.start));
             let row = into.rows.len();
             into.launches.extend(launch.map(|launch| (row, launch)));
             // What overlaps with the kernel before it, by rounding or as the next one of a graph, goes on after that.
             let begin = kernel.start.max(into.rows[row - 1].end);
-            into.rows.push(Row { call: calls.intern(NO_EVENT, None), kind: Kind::Gap, end: begin });
+            into.rows.push(WorkRow { call: calls.intern(NO_EVENT, None), kind: WorkKind::Gap, end: begin });
             let exchange = exchanges.get(&index);
-            let kind = if exchange.is_some() { Kind::Wait } else { Kind::Kernel };
-            let launching = launch.map(|launch| into.rows[launch]).filter(|row| row.kind == Kind::Operation);
+            let kind = if exchange.is_some() { WorkKind::Wait } else { WorkKind::Kernel };
+            let launching = launch.map(|launch| into.rows[launch]).filter(|row| row.kind == WorkKind::Operation);
             let call = calls.intern(trace.name(kernel), launching.map(|row| row.call));
-            into.rows.push(Row { call, kind, end: kernel.end().max(begin) });
-            enqueued.push(Enqueued { stream, call: kernel.correlation, row });
+            into.rows.push(WorkRow { call, kind, end: kernel.end().max(begin) });
+            enqueued.push(EnqueuedKernel { stream, call: kernel.correlation, row });
             let call = launched.get(&kernel.correlation).filter(|call| is_copied_within(kernel, call));
             copied.extend(call.map(|call| (*call, row + 1)));
             if let Some((exchange, call)) = exchange {
@@ -59,7 +66,7 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
         }
         into.tracks.push((stream, first..into.rows.len()));
     }
-    held(trace, window, &launched, into);
+    held_launches(trace, window, &launched, into);
     stream_waits::read(trace, enqueued, &launched, into);
     synchronisations(trace, window, threads, into);
     for (call, copy) in copied {
@@ -69,14 +76,14 @@ pub(super) fn read(rank: &Rank, window: Interval, parts: &[(usize, &Call)], call
 }
 
 /// Whether a call went on until its copy was there: `cudaMemcpy`, and `cudaMemcpyAsync` from or to pageable memory, as of `loss.item()`.
-fn is_copied_within(copy: &Event, call: &Event) -> bool {
-    copy.category == Category::Copy && call.start <= copy.start && copy.end() <= call.end()
+fn is_copied_within(copy: &TraceEvent, call: &TraceEvent) -> bool {
+    copy.category == EventCategory::Copy && call.start <= copy.start && copy.end() <= call.end()
 }
 
 /// Runtime calls of a step, by the correlation with what they launch.
-fn launches(trace: &Trace, window: Interval) -> HashMap<u64, &Event> {
+fn launches(trace: &Trace, window: Interval) -> HashMap<u64, &TraceEvent> {
     let runtime = trace.events[begun_by(trace, window.0)..begun_by(trace, window.1)].iter();
-    let runtime = runtime.filter(|event| event.category == Category::Runtime && event.correlation != 0);
+    let runtime = runtime.filter(|event| event.category == EventCategory::Runtime && event.correlation != 0);
     runtime.map(|event| (event.correlation, event)).collect()
 }
 
@@ -89,9 +96,9 @@ fn begun_by(trace: &Trace, moment: i64) -> usize {
 fn streams<'a>(
     trace: &'a Trace,
     window: Interval,
-    launched: &HashMap<u64, &Event>,
-) -> BTreeMap<TrackId, Vec<(u32, &'a Event)>> {
-    let mut streams: BTreeMap<TrackId, Vec<(u32, &Event)>> = BTreeMap::new();
+    launched: &HashMap<u64, &TraceEvent>,
+) -> BTreeMap<TrackId, Vec<(u32, &'a TraceEvent)>> {
+    let mut streams: BTreeMap<TrackId, Vec<(u32, &TraceEvent)>> = BTreeMap::new();
     // What a step launched begins in it or later.
     let first = begun_by(trace, window.0);
     let end = if launched.is_empty() { begun_by(trace, window.1) } else { trace.events.len() };
@@ -107,18 +114,19 @@ fn streams<'a>(
     streams
 }
 
-fn is_work(event: &Event) -> bool {
-    matches!(event.category, Category::Kernel | Category::Copy | Category::Set) && event.phase == Phase::Complete
+fn is_work(event: &TraceEvent) -> bool {
+    matches!(event.category, EventCategory::Kernel | EventCategory::Copy | EventCategory::Set)
+        && event.phase == EventPhase::Complete
 }
 
 /// The last work of a stream before an event.
-fn last_before(trace: &Trace, stream: TrackId, event: u32) -> Option<&Event> {
+fn last_before(trace: &Trace, stream: TrackId, event: u32) -> Option<&TraceEvent> {
     trace.events[..event as usize].iter().rev().find(|event| event.track == stream && is_work(event))
 }
 
 /// Launches that wait for room in the queue of their GPU: what they wait for is work of streams, which may be of earlier steps.
-fn held(trace: &Trace, window: Interval, launched: &HashMap<u64, &Event>, into: &mut RankStep) {
-    let long: Vec<&Event> = launched.values().copied().filter(|launch| launch.duration > LAUNCH).collect();
+fn held_launches(trace: &Trace, window: Interval, launched: &HashMap<u64, &TraceEvent>, into: &mut RankStep) {
+    let long: Vec<&TraceEvent> = launched.values().copied().filter(|launch| launch.duration > LAUNCH).collect();
     if long.is_empty() {
         return;
     }
@@ -126,7 +134,7 @@ fn held(trace: &Trace, window: Interval, launched: &HashMap<u64, &Event>, into: 
     let events = &trace.events[begun_by(trace, window.0)..];
     let works = events.iter().enumerate().filter(|(_, event)| is_work(event)).map(|(index, _)| index);
     let events = &events[..works.take(launched.len() + PLACES).last().map_or(0, |last| last + 1)];
-    let calls = events.iter().filter(|event| event.category == Category::Runtime && event.correlation != 0);
+    let calls = events.iter().filter(|event| event.category == EventCategory::Runtime && event.correlation != 0);
     let calls: HashMap<u64, i64> = calls.map(|event| (event.correlation, event.start)).collect();
     let kernels = events.iter().filter(|event| is_work(event));
     // Kernels whose launch was not recorded were launched before what was.
@@ -154,7 +162,7 @@ const OF_DEVICE: [&str; 2] = ["Device", "Ctx"];
 fn synchronisations(trace: &Trace, window: Interval, threads: usize, into: &mut RankStep) {
     for event in &trace.events[begun_by(trace, window.0)..begun_by(trace, window.1)] {
         let name = trace.name(event);
-        if event.category != Category::Runtime || !name.contains(SYNCHRONIZE) {
+        if event.category != EventCategory::Runtime || !name.contains(SYNCHRONIZE) {
             continue;
         }
         let Some(waiting) = into.ending(event.track, event.end()) else { continue };

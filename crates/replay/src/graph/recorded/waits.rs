@@ -1,9 +1,9 @@
 //! Infers what threads and streams waited for, from several steps: what is true in all of them.
 
-use super::assembly::{Steps, of_rank};
-use super::joins::{self, Join};
+use super::assembly::{AlikeSteps, of_rank};
+use super::joins::{self, ThreadJoin};
 use super::rows::RankStep;
-use crate::graph::{Calls, Kind};
+use crate::graph::{CallTable, WorkKind};
 use perf4sight_base::stats::median;
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +22,7 @@ pub(super) const CONSISTENT: f64 = 0.8;
 const ROUNDING: i64 = 1;
 
 /// Whether a row ended before another in all steps.
-pub(super) fn holds(steps: &[&RankStep], from: usize, to: usize) -> bool {
+pub(super) fn always_ends_before(steps: &[&RankStep], from: usize, to: usize) -> bool {
     steps.iter().all(|step| step.rows[from].end <= step.rows[to].end + ROUNDING)
 }
 
@@ -32,13 +32,13 @@ pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(
     let is_stream = |track: usize| {
         reference.rows[reference.tracks[track].1.clone()]
             .iter()
-            .any(|row| matches!(row.kind, Kind::Kernel | Kind::Wait))
+            .any(|row| matches!(row.kind, WorkKind::Kernel | WorkKind::Wait))
     };
     let streams: Vec<bool> = (0..reference.tracks.len()).map(is_stream).collect();
     let ends = [false, true].map(|of_streams| ends_of_work(reference, |track| streams[track] == of_streams));
     let mut found = Vec::new();
     for (track, (_, range)) in reference.tracks.iter().enumerate() {
-        for row in range.clone().filter(|row| reference.rows[*row].kind == Kind::Gap) {
+        for row in range.clone().filter(|row| reference.rows[*row].kind == WorkKind::Gap) {
             let before = row.checked_sub(1).filter(|before| range.contains(before));
             let known = before.map_or(reference.start, |before| reference.rows[before].end);
             let known = launches.get(&row).map_or(known, |launch| reference.rows[*launch].end.max(known));
@@ -55,7 +55,8 @@ pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(
             let latest = others.first().map_or(0, |(end, _)| *end);
             let together = if streams[track] { SHORTEST } else { 1 };
             let mut close = others.into_iter().take_while(|(end, _)| latest - end < together);
-            found.extend(close.find(|(_, other)| holds(steps, *other, row)).map(|(_, other)| (other, row)));
+            found
+                .extend(close.find(|(_, other)| always_ends_before(steps, *other, row)).map(|(_, other)| (other, row)));
         }
     }
     found
@@ -65,7 +66,7 @@ pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(
 fn ends_of_work(step: &RankStep, is_wanted: impl Fn(usize) -> bool) -> Vec<(i64, usize, usize)> {
     let tracks = step.tracks.iter().enumerate().filter(|(track, _)| is_wanted(*track));
     let work = tracks.flat_map(|(track, (_, rows))| rows.clone().map(move |row| (step.rows[row].end, track, row)));
-    let mut ends: Vec<(i64, usize, usize)> = work.filter(|(.., row)| step.rows[*row].kind != Kind::Gap).collect();
+    let mut ends: Vec<(i64, usize, usize)> = work.filter(|(.., row)| step.rows[*row].kind != WorkKind::Gap).collect();
     ends.sort_unstable();
     ends
 }
@@ -73,7 +74,12 @@ fn ends_of_work(step: &RankStep, is_wanted: impl Fn(usize) -> bool) -> Vec<(i64,
 /// The rows of a rank's threads that wait for exchanges, by the number of the exchange in the step: those that are the
 /// longest before its end in nearly all steps, or go on at its end in several; for others the row that waits for the next exchange that has one, since results
 /// are waited for in order, or the row of another thread that waits until the launching one and its exchanges are done.
-pub(super) fn for_exchanges(steps: &Steps<'_>, rank: usize, joins: &[Join], calls: &Calls) -> BTreeMap<usize, usize> {
+pub(super) fn for_exchanges(
+    steps: &AlikeSteps<'_>,
+    rank: usize,
+    joins: &[ThreadJoin],
+    calls: &CallTable,
+) -> BTreeMap<usize, usize> {
     let Some((_, first)) = steps.first() else { return BTreeMap::new() };
     let first = &first[rank];
     let computes = |row: &usize| computes(first, *row, calls);
@@ -87,7 +93,8 @@ pub(super) fn for_exchanges(steps: &Steps<'_>, rank: usize, joins: &[Join], call
         let launch = first.parts[&number].launch;
         let track = first.track_of(launch);
         let join = joins.iter().find(|join| Some(join.track) == track);
-        let own = during(steps, rank, number).filter(|row| !computes(row) && ends_with(steps, rank, number, *row));
+        let own =
+            row_before_end(steps, rank, number).filter(|row| !computes(row) && ends_with(steps, rank, number, *row));
         // What the launching thread did last before it was done is no wait for an exchange that goes on.
         let own = own.filter(|_| join.is_none_or(|join| !joins::outlasts(&own_steps, number, join.track)));
         let own = own.or(next.get(&track).copied()).filter(|row| *row > launch);
@@ -98,13 +105,13 @@ pub(super) fn for_exchanges(steps: &Steps<'_>, rank: usize, joins: &[Join], call
 }
 
 /// Whether a row is of an operator that computes.
-pub(super) fn computes(step: &RankStep, row: usize, calls: &Calls) -> bool {
+pub(super) fn computes(step: &RankStep, row: usize, calls: &CallTable) -> bool {
     calls.name(step.rows[row].call).starts_with(COMPUTES)
 }
 
 /// The row of the launching thread that is the longest before the end of an exchange in nearly all steps, or in nearly all of those in
 /// which the rank has to wait long: where another one is late in each, that need not be most.
-fn during(steps: &Steps<'_>, rank: usize, number: usize) -> Option<usize> {
+fn row_before_end(steps: &AlikeSteps<'_>, rank: usize, number: usize) -> Option<usize> {
     let longest = |ranks: &[RankStep]| {
         let step = &ranks[rank];
         let part = step.parts.get(&number)?;
@@ -124,7 +131,7 @@ fn during(steps: &Steps<'_>, rank: usize, number: usize) -> Option<usize> {
 const COMPUTES: &str = "aten::";
 
 /// Whether a row ends with an exchange where it goes on at its end: work goes on for as long as it takes, wherever in it that is.
-fn ends_with(steps: &Steps<'_>, rank: usize, number: usize, row: usize) -> bool {
+fn ends_with(steps: &AlikeSteps<'_>, rank: usize, number: usize, row: usize) -> bool {
     let times = |ranks: &[RankStep]| {
         let step = &ranks[rank];
         let end = step.parts.get(&number)?.end;
@@ -153,21 +160,23 @@ const AT_END: f64 = 0.3;
 pub(super) const PROMPT: i64 = 200_000;
 
 /// The row of a thread at the end of an exchange.
-struct AtEnd {
+struct RowAtEnd {
     /// A thread that is done is after all of its rows.
     row: usize,
     /// If it may wait: nanoseconds of the row, and after the end.
     waits: Option<[i64; 2]>,
 }
 
-impl AtEnd {
-    fn of(step: &RankStep, number: usize) -> Option<Self> {
+impl RowAtEnd {
+    fn find(step: &RankStep, number: usize) -> Option<Self> {
         let part = step.parts.get(&number)?;
         let track = step.track_of(part.launch)?;
-        let Some(row) = step.during(track, part.end - 1) else { return Some(AtEnd { row: usize::MAX, waits: None }) };
+        let Some(row) = step.row_during(track, part.end - 1) else {
+            return Some(RowAtEnd { row: usize::MAX, waits: None });
+        };
         let (begin, end) = (step.begin_of(track, row), step.rows[row].end);
         let waits = (part.end - begin >= SHORTEST && end - part.end <= PROMPT).then_some([end - begin, end - part.end]);
-        Some(AtEnd { row, waits })
+        Some(RowAtEnd { row, waits })
     }
 }
 
@@ -175,12 +184,13 @@ impl AtEnd {
 /// end is an earlier one in most of the others. A thread that comes to the wait after the end is in an earlier row at the end, which differs from step to
 /// step; in a later row it is only where the library closes its range late. A row that works is as long in each step, wherever in it an
 /// exchange ends; one that waits ends with it.
-fn at_its_end(steps: &Steps<'_>, rank: usize, number: usize) -> Option<usize> {
+fn at_its_end(steps: &AlikeSteps<'_>, rank: usize, number: usize) -> Option<usize> {
     let crowded = steps.iter().filter(|(_, ranks)| is_crowded(&ranks[rank], number)).count();
     if 2 * crowded <= steps.len() {
         return None;
     }
-    let all: Vec<AtEnd> = steps.iter().map(|(_, ranks)| AtEnd::of(&ranks[rank], number)).collect::<Option<_>>()?;
+    let all: Vec<RowAtEnd> =
+        steps.iter().map(|(_, ranks)| RowAtEnd::find(&ranks[rank], number)).collect::<Option<_>>()?;
     let mut waits: BTreeMap<usize, Vec<[i64; 2]>> = BTreeMap::new();
     all.iter().for_each(|one| waits.entry(one.row).or_default().extend(one.waits));
     let enough = FEWEST.max((AT_END * all.len() as f64).ceil() as usize);
@@ -213,16 +223,16 @@ pub(super) fn consistent(rows: &[Option<usize>]) -> Option<usize> {
 
 /// The longest row of a track that ends in a period or goes on at its end.
 fn longest_within(step: &RankStep, track: usize, from: i64, until: i64) -> Option<usize> {
-    let first = step.during(track, from)?;
+    let first = step.row_during(track, from)?;
     let rows = (first..step.tracks[track].1.end).take_while(|row| step.begin_of(track, *row) < until);
     rows.max_by_key(|row| step.rows[*row].end - step.begin_of(track, *row))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::{PartRows, Row};
+    use super::super::rows::{PartRows, WorkRow};
     use super::*;
-    use crate::graph::Calls;
+    use crate::graph::CallTable;
     use perf4sight_traces::{Trace, Track};
 
     /// When exchanges that are all launched in the first millisecond end in each step, in microseconds.
@@ -231,7 +241,7 @@ mod tests {
 
     /// A thread that launches three exchanges, works until 1 ms, and then waits for each; between the waits it works 10 us.
     fn step(ends: [i64; 3]) -> RankStep {
-        let call = Calls::default().intern("", None);
+        let call = CallTable::default().intern("", None);
         let mut trace = Trace::default();
         let thread = || "1".to_owned();
         trace.tracks = vec![Track { process: thread(), thread: thread(), thread_name: None, process_name: None }];
@@ -243,8 +253,8 @@ mod tests {
             now += 10;
             times.push(now);
         }
-        let kinds = [Kind::Gap, Kind::Operation].into_iter().cycle();
-        let rows = times.into_iter().zip(kinds).map(|(end, kind)| Row { call, kind, end: 1_000 * end });
+        let kinds = [WorkKind::Gap, WorkKind::Operation].into_iter().cycle();
+        let rows = times.into_iter().zip(kinds).map(|(end, kind)| WorkRow { call, kind, end: 1_000 * end });
         let mut step = RankStep { rows: rows.collect(), ..RankStep::default() };
         step.tracks = trace.track_ids().map(|track| (track, 0..step.rows.len())).collect();
         let part = |end: i64| PartRows { launch: 0, wait: None, end: 1_000 * end, issuing: (0, 0) };
@@ -258,7 +268,7 @@ mod tests {
     fn exchanges_that_follow_each_other_fast_are_waited_for_one_by_one() {
         let steps = ENDS.map(|ends| [step(ends)]);
         let steps: Vec<(usize, &[RankStep])> = steps.iter().enumerate().map(|(nth, ranks)| (nth, &ranks[..])).collect();
-        let mut calls = Calls::default();
+        let mut calls = CallTable::default();
         calls.intern("", None);
         assert_eq!(for_exchanges(&steps, 0, &[], &calls), BTreeMap::from([(0, 2), (1, 4), (2, 6)]));
     }
@@ -268,7 +278,7 @@ mod tests {
     #[test]
     fn what_goes_on_after_the_end_of_an_exchange_works() {
         let wait = |name: &str, ends: [i64; 3]| {
-            let mut calls = Calls::default();
+            let mut calls = CallTable::default();
             let call = calls.intern(name, None);
             let steps = ends.map(|end| {
                 let mut step = step([12_000; 3]);
@@ -291,10 +301,10 @@ mod tests {
     /// end at 152, 1 ns after what begins at 151.2, which is 151. Two apart are not the same moment.
     #[test]
     fn what_ends_with_another_but_for_rounding_is_waited_for() {
-        let call = Calls::default().intern("gemm", None);
+        let call = CallTable::default().intern("gemm", None);
         let holds = |ends: [i64; 2]| {
-            let rows = ends.map(|end| Row { call, kind: Kind::Kernel, end }).to_vec();
-            holds(&[&RankStep { rows, ..RankStep::default() }], 0, 1)
+            let rows = ends.map(|end| WorkRow { call, kind: WorkKind::Kernel, end }).to_vec();
+            always_ends_before(&[&RankStep { rows, ..RankStep::default() }], 0, 1)
         };
         assert_eq!([[150, 151], [151, 150], [152, 150]].map(holds), [true, true, false]);
     }

@@ -1,7 +1,7 @@
 //! Chakra traces in the JSON that its feeder reads beside protobuf: `{"workload_graph": [{"Id": 0, "Name": ..., "NodeType": 4,
 //! "runtime": 5, "data_deps": [], ...}]}`, times in microseconds (<https://github.com/mlcommons/chakra>, src/feeder/JSONNode.cpp).
 
-use super::messages::{Attribute, Node};
+use super::messages::{ChakraAttribute, ChakraOperation};
 use perf4sight_base::error::{Error, Result};
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 pub(in crate::inputs) const KEY: &str = "workload_graph";
 
 #[derive(Deserialize)]
-struct Document {
-    workload_graph: Vec<RawNode>,
+struct ChakraDocument {
+    workload_graph: Vec<ChakraNode>,
 }
 
 #[derive(Deserialize)]
-struct RawNode {
+struct ChakraNode {
     #[serde(rename = "Id")]
     id: u64,
     #[serde(rename = "Name", default)]
@@ -35,8 +35,8 @@ struct RawNode {
 ///
 /// # Errors
 /// A file that is not of this form, or that has no node.
-pub(super) fn nodes(bytes: &[u8]) -> Result<Vec<Node>> {
-    let document: Document = serde_json::from_slice(bytes)
+pub(super) fn nodes(bytes: &[u8]) -> Result<Vec<ChakraOperation>> {
+    let document: ChakraDocument = serde_json::from_slice(bytes)
         .map_err(|cause| Error::input(format!("is not a Chakra trace in JSON: {cause}")).expected(EXPECTED))?;
     match document.workload_graph.is_empty() {
         true => Err(Error::input("is not a Chakra trace: it has no node").expected(EXPECTED)),
@@ -46,8 +46,8 @@ pub(super) fn nodes(bytes: &[u8]) -> Result<Vec<Node>> {
 
 const EXPECTED: &str = "workload_graph: a list of nodes with Id, Name, NodeType, runtime and data_deps";
 
-fn node(raw: RawNode) -> Node {
-    Node {
+fn node(raw: ChakraNode) -> ChakraOperation {
+    ChakraOperation {
         id: raw.id,
         name: raw.name,
         kind: raw.kind,
@@ -59,14 +59,14 @@ fn node(raw: RawNode) -> Node {
     }
 }
 
-fn attribute(name: String, value: &Value) -> Attribute {
-    Attribute {
+fn attribute(name: String, value: &Value) -> ChakraAttribute {
+    ChakraAttribute {
         name,
         uint64: value.as_u64(),
         double: value.as_f64().filter(|_| value.is_f64()),
         boolean: value.as_bool(),
         text: value.as_str().map(str::to_owned),
-        ..Attribute::default()
+        ..ChakraAttribute::default()
     }
 }
 

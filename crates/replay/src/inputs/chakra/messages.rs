@@ -4,9 +4,8 @@
 use perf4sight_base::error::{Error, Result};
 use prost::Message;
 
-/// An operation.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Node {
+pub(super) struct ChakraOperation {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(string, tag = "2")]
@@ -23,12 +22,12 @@ pub(super) struct Node {
     #[prost(uint64, tag = "7")]
     pub duration_micros: u64,
     #[prost(message, repeated, tag = "10")]
-    pub attributes: Vec<Attribute>,
+    pub attributes: Vec<ChakraAttribute>,
 }
 
 /// An attribute: one of the values is there. Lists and bytes are not used.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Attribute {
+pub(super) struct ChakraAttribute {
     #[prost(string, tag = "1")]
     pub name: String,
     #[prost(double, optional, tag = "3")]
@@ -53,7 +52,7 @@ pub(super) struct Attribute {
     pub text: Option<String>,
 }
 
-/// The values of [`Node::kind`] that are used.
+/// The values of [`ChakraOperation::kind`] that are used.
 pub(super) const SEND: i32 = 5;
 pub(super) const RECEIVE: i32 = 6;
 pub(super) const COLLECTIVE: i32 = 7;
@@ -72,8 +71,8 @@ const COLLECTIVES: [&str; 10] = [
     "barrier",
 ];
 
-impl Node {
-    fn attribute(&self, name: &str) -> Option<&Attribute> {
+impl ChakraOperation {
+    fn attribute(&self, name: &str) -> Option<&ChakraAttribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
@@ -124,29 +123,31 @@ impl Node {
 ///
 /// # Errors
 /// A file without any node.
-pub(super) fn nodes(mut bytes: &[u8]) -> Result<(Vec<Node>, Option<String>)> {
+pub(super) fn nodes(mut bytes: &[u8]) -> Result<(Vec<ChakraOperation>, Option<String>)> {
     let (all, mut nodes) = (bytes.len(), Vec::new());
     let mut messages = 0u64;
     while !bytes.is_empty() {
         let at = all - bytes.len();
         let message = prost::decode_length_delimiter(&mut bytes).ok().and_then(|length| bytes.split_at_checked(length));
         let Some((message, rest)) = message else {
-            return finished(nodes, Some(format!("it ends in the middle of the message at byte {at}")));
+            return finish_reading(nodes, Some(format!("it ends in the middle of the message at byte {at}")));
         };
         bytes = rest;
         // The metadata of the file is no node.
-        match Node::decode(message) {
+        match ChakraOperation::decode(message) {
             Ok(node) if node.kind != 0 => nodes.push(node),
             Ok(_) | Err(_) if messages == 0 => {}
-            Ok(_) => return finished(nodes, Some(format!("the message at byte {at} is a node of no type"))),
-            Err(cause) => return finished(nodes, Some(format!("the message at byte {at} is not a node: {cause}"))),
+            Ok(_) => return finish_reading(nodes, Some(format!("the message at byte {at} is a node of no type"))),
+            Err(cause) => {
+                return finish_reading(nodes, Some(format!("the message at byte {at} is not a node: {cause}")));
+            }
         }
         messages += 1;
     }
-    finished(nodes, None)
+    finish_reading(nodes, None)
 }
 
-fn finished(nodes: Vec<Node>, cut: Option<String>) -> Result<(Vec<Node>, Option<String>)> {
+fn finish_reading(nodes: Vec<ChakraOperation>, cut: Option<String>) -> Result<(Vec<ChakraOperation>, Option<String>)> {
     match (nodes.is_empty(), cut) {
         (false, cut) => Ok((nodes, cut)),
         (true, cut) => {

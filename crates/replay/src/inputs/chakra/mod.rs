@@ -8,20 +8,20 @@ mod schedule;
 pub(super) use json::KEY;
 
 use super::{contents, last_number, read_each};
-use messages::{Node, RECEIVE, SEND};
+use messages::{ChakraOperation, RECEIVE, SEND};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Builder, Category, Collective, Ranked, Span};
+use perf4sight_traces::{CollectiveArguments, EventCategory, NewEvent, RankTrace, TraceBuilder};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 /// The operations of a rank.
-struct Rank {
+struct ChakraRank {
     number: u32,
     file: PathBuf,
-    nodes: Vec<Node>,
+    nodes: Vec<ChakraOperation>,
     /// The indices of what each operation waits for.
     before: Vec<Vec<usize>>,
     warnings: Vec<String>,
@@ -30,7 +30,7 @@ struct Rank {
 
 /// What ranks exchange together: process group or ends, kind, and how often that was before.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Meeting {
+struct ExchangeKey {
     group: String,
     kind: &'static str,
     peers: [Option<u32>; 2],
@@ -42,8 +42,8 @@ struct Meeting {
 ///
 /// # Errors
 /// A file that is no Chakra trace, two of one rank, operations that wait for each other, a trace without durations.
-pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Ranked>> {
-    let mut ranks: BTreeMap<u32, Rank> = BTreeMap::new();
+pub(super) fn read(files: &[PathBuf]) -> Result<Vec<RankTrace>> {
+    let mut ranks: BTreeMap<u32, ChakraRank> = BTreeMap::new();
     let (read, unreadable) = read_each(files, |file, place| read_rank(file, last_number(file).unwrap_or(place)))?;
     for rank in read {
         if let Some(other) = ranks.get(&rank.number) {
@@ -52,25 +52,26 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Ranked>> {
         }
         ranks.insert(rank.number, rank);
     }
-    let ranks: Vec<Rank> = ranks.into_values().collect();
+    let ranks: Vec<ChakraRank> = ranks.into_values().collect();
     if let Some(timeless) = ranks.iter().find(|rank| rank.nodes.iter().all(|node| node.duration() == 0)) {
         return Err(Error::input("has no durations: it says what runs, not how long it takes")
             .file(&timeless.file)
             .help("convert it from a trace of the profiler (chakra_trace_link, chakra_converter)"));
     }
     refuse_endless(&ranks)?;
-    let recorded = ranks.iter().all(Rank::has_times);
-    let times = if recorded { ranks.iter().map(Rank::times).collect() } else { schedule::times(&ranks)? };
+    let recorded = ranks.iter().all(ChakraRank::has_times);
+    let times = if recorded { ranks.iter().map(ChakraRank::times).collect() } else { schedule::times(&ranks)? };
     if recorded {
         ranks.iter().try_for_each(schedule::refuse_cycles)?;
     }
-    let mut traces: Vec<Ranked> = ranks.iter().zip(times).map(|(rank, times)| rank.trace(&times, recorded)).collect();
+    let mut traces: Vec<RankTrace> =
+        ranks.iter().zip(times).map(|(rank, times)| rank.trace(&times, recorded)).collect();
     traces.iter_mut().take(1).for_each(|first| first.trace.damage.of_other_files.extend(unreadable.iter().cloned()));
     Ok(traces)
 }
 
 /// Refuses operations that take longer, one after the other, than 64 bits of nanoseconds hold.
-fn refuse_endless(ranks: &[Rank]) -> Result<()> {
+fn refuse_endless(ranks: &[ChakraRank]) -> Result<()> {
     let nodes = || ranks.iter().flat_map(|rank| rank.nodes.iter().map(move |node| (rank, node)));
     let all = nodes().fold(0u64, |all, (_, node)| all.saturating_add(node.duration()));
     match nodes().max_by_key(|(_, node)| node.duration()).filter(|_| all > i64::MAX.cast_unsigned()) {
@@ -82,7 +83,7 @@ fn refuse_endless(ranks: &[Rank]) -> Result<()> {
     }
 }
 
-fn read_rank(file: &Path, number: u32) -> Result<Rank> {
+fn read_rank(file: &Path, number: u32) -> Result<ChakraRank> {
     let contents = contents::read(file)?;
     let is_json = file.extension().is_none_or(|extension| extension != "et");
     let read = if is_json {
@@ -98,7 +99,7 @@ fn read_rank(file: &Path, number: u32) -> Result<Rank> {
         }
     }
     let mut lost: Vec<(u64, u64)> = Vec::new();
-    let before = |node: &Node| {
+    let before = |node: &ChakraOperation| {
         let all = node.control.iter().chain(&node.data);
         let known = all.filter_map(|id| {
             places.get(id).copied().or_else(|| {
@@ -113,10 +114,10 @@ fn read_rank(file: &Path, number: u32) -> Result<Rank> {
     };
     let before = nodes.iter().map(before).collect();
     let warning = lost.first().map(|(node, on)| {
-        let dependencies = counted(lost.len() as u64, "dependency").replace("dependencys", "dependencies");
+        let dependencies = count_text(lost.len() as u64, "dependency").replace("dependencys", "dependencies");
         format!("{dependencies} on nodes that the file does not have: node {node} waits for {on}, and more may be lost with it")
     });
-    Ok(Rank {
+    Ok(ChakraRank {
         number,
         file: file.to_owned(),
         nodes,
@@ -126,7 +127,7 @@ fn read_rank(file: &Path, number: u32) -> Result<Rank> {
     })
 }
 
-impl Rank {
+impl ChakraRank {
     /// Whether most operations that take time have one at which they began.
     fn has_times(&self) -> bool {
         let timed = self.nodes.iter().filter(|node| node.start_micros > 0).count();
@@ -135,7 +136,7 @@ impl Rank {
 
     /// When each operation ran, as recorded.
     fn times(&self) -> Vec<Option<Interval>> {
-        let time = |node: &Node| {
+        let time = |node: &ChakraOperation| {
             let start = i64::try_from(node.start_micros.checked_mul(1000)?).ok().filter(|start| *start > 0)?;
             Some((start, start.checked_add_unsigned(node.duration())?))
         };
@@ -143,10 +144,10 @@ impl Rank {
     }
 
     /// What each operation exchanges, in the order of the ids.
-    fn meetings(&self) -> HashMap<usize, Meeting> {
+    fn meetings(&self) -> HashMap<usize, ExchangeKey> {
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
         order.sort_by_key(|place| self.nodes[*place].id);
-        let mut seen: HashMap<Meeting, usize> = HashMap::new();
+        let mut seen: HashMap<ExchangeKey, usize> = HashMap::new();
         let mut meetings = HashMap::new();
         for place in order {
             let node = &self.nodes[place];
@@ -157,7 +158,7 @@ impl Rank {
                 rank("comm_src").or((node.kind == SEND).then_some(self.number)),
                 rank("comm_dst").or((node.kind == RECEIVE).then_some(self.number)),
             ];
-            let mut meeting = Meeting {
+            let mut meeting = ExchangeKey {
                 group: node.text("pg_name").unwrap_or_default(),
                 kind: if is_pair { "send and receive" } else { kind },
                 peers: if is_pair { ends } else { [None; 2] },
@@ -173,8 +174,8 @@ impl Rank {
     }
 
     /// The operations as events.
-    fn trace(&self, times: &[Option<Interval>], recorded: bool) -> Ranked {
-        let mut builder = Builder::new(&self.file);
+    fn trace(&self, times: &[Option<Interval>], recorded: bool) -> RankTrace {
+        let mut builder = TraceBuilder::new(&self.file);
         builder.header().rank = Some(self.number);
         builder.header().calculated = !recorded;
         builder.damage().others.extend(self.warnings.iter().cloned());
@@ -188,9 +189,9 @@ impl Rank {
         let event = |(place, time): (usize, &Option<Interval>)| {
             let node = &self.nodes[place];
             let thread = self.thread(place);
-            let category = if self.is_on_cpu(place) { Category::Operator } else { Category::Kernel };
+            let category = if self.is_on_cpu(place) { EventCategory::Operator } else { EventCategory::Kernel };
             let collective = meetings.get(&place).map(|meeting| collective(node, meeting));
-            builder.add(Span { name: &node.name, category, track: ["chakra", &thread], time: (*time)?, collective })
+            builder.add(NewEvent { name: &node.name, category, track: ["chakra", &thread], time: (*time)?, collective })
         };
         let events: Vec<Option<u32>> = times.iter().enumerate().map(event).collect();
         for (place, before) in self.before.iter().enumerate() {
@@ -200,7 +201,7 @@ impl Rank {
                 }
             }
         }
-        Ranked { rank: self.number, trace: builder.finish() }
+        RankTrace { rank: self.number, trace: builder.finish() }
     }
 
     fn is_on_cpu(&self, place: usize) -> bool {
@@ -220,16 +221,16 @@ impl Rank {
     }
 }
 
-fn collective(node: &Node, meeting: &Meeting) -> Collective {
+fn collective(node: &ChakraOperation, meeting: &ExchangeKey) -> CollectiveArguments {
     let mut hasher = DefaultHasher::new();
     meeting.hash(&mut hasher);
-    Collective {
+    CollectiveArguments {
         operation: node.exchange().unwrap_or_default().to_owned(),
         elements: node.number("comm_size").map(|bytes| [bytes; 2]),
         element_type: "byte".to_owned(),
         group: meeting.group.clone(),
         comms_id: Some(hasher.finish()),
         peers: meeting.peers,
-        ..Collective::default()
+        ..CollectiveArguments::default()
     }
 }

@@ -1,14 +1,14 @@
 //! The operations of a dump as events, where the recorder noted when they took place.
 
-use super::{Dump, Entry};
-use perf4sight_base::units::counted;
+use super::{FlightDump, FlightEntry};
+use perf4sight_base::units::count_text;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Builder, Category, Collective, Ranked, Span};
+use perf4sight_traces::{CollectiveArguments, EventCategory, NewEvent, RankTrace, TraceBuilder};
 use std::collections::BTreeSet;
 
 /// The operations of a rank whose times are known; none if there is no such.
-pub(in crate::inputs) fn trace(dump: &Dump) -> Option<Ranked> {
-    let mut builder = Builder::new(&dump.file);
+pub(in crate::inputs) fn trace(dump: &FlightDump) -> Option<RankTrace> {
+    let mut builder = TraceBuilder::new(&dump.file);
     builder.header().rank = Some(dump.rank);
     builder.header().world_size = dump.groups.values().map(BTreeSet::len).max().map(|ranks| ranks as u32);
     let mut untimed = 0u64;
@@ -19,17 +19,17 @@ pub(in crate::inputs) fn trace(dump: &Dump) -> Option<Ranked> {
         }
     }
     if untimed > 0 {
-        let operations = counted(untimed, "operation");
+        let operations = count_text(untimed, "operation");
         builder.damage().others.push(format!(
             "{operations} of the flight recorder without a time: not ended, or timing was off (TORCH_NCCL_ENABLE_TIMING=1 turns it on)"
         ));
     }
     let trace = builder.finish();
-    (!trace.events.is_empty()).then_some(Ranked { rank: dump.rank, trace })
+    (!trace.events.is_empty()).then_some(RankTrace { rank: dump.rank, trace })
 }
 
 /// From when until when it lasted. The recorder notices ends up to a second late; durations it measures.
-fn time(entry: &Entry) -> Option<Interval> {
+fn time(entry: &FlightEntry) -> Option<Interval> {
     let end = Some(entry.time_discovered_completed_ns).filter(|end| *end > 0)?;
     let begin = match entry.duration_ms {
         Some(duration) if duration.is_finite() => end - (duration * 1e6) as i64,
@@ -38,10 +38,10 @@ fn time(entry: &Entry) -> Option<Interval> {
     Some((begin, end))
 }
 
-fn add(builder: &mut Builder, dump: &Dump, entry: &Entry, time: Interval) {
+fn add(builder: &mut TraceBuilder, dump: &FlightDump, entry: &FlightEntry, time: Interval) {
     let (group, description) = &entry.process_group;
     let members = dump.groups.get(group);
-    let collective = Collective {
+    let collective = CollectiveArguments {
         operation: entry.operation().to_owned(),
         elements: entry.elements(),
         element_type: entry.input_dtypes.first().cloned().unwrap_or_default(),
@@ -55,7 +55,7 @@ fn add(builder: &mut Builder, dump: &Dump, entry: &Entry, time: Interval) {
     let thread = if description.is_empty() { group } else { description };
     let track = ["process group", thread.as_str()];
     let name = &entry.profiling_name;
-    builder.add(Span { name, category: Category::Kernel, track, time, collective: Some(collective) });
+    builder.add(NewEvent { name, category: EventCategory::Kernel, track, time, collective: Some(collective) });
 }
 
 /// Ranks as PyTorch writes them.
@@ -65,7 +65,7 @@ fn list(ranks: &BTreeSet<u32>) -> String {
 }
 
 /// Sender and receiver by their numbers in the job.
-fn peers(entry: &Entry, members: Option<&BTreeSet<u32>>) -> [Option<u32>; 2] {
+fn peers(entry: &FlightEntry, members: Option<&BTreeSet<u32>>) -> [Option<u32>; 2] {
     let global = |own: u32| members.map_or(Some(own), |members| members.iter().nth(own as usize).copied());
     entry.peers().map_or([None; 2], |peers| peers.map(global))
 }

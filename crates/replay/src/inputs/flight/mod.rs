@@ -8,7 +8,7 @@ pub(super) use events::trace;
 
 use super::contents;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::counted;
+use perf4sight_base::units::count_text;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// The dump of a rank.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Dump {
+pub struct FlightDump {
     /// The rank: the number at the end of the file's name.
     pub rank: u32,
     /// Its file.
@@ -24,7 +24,7 @@ pub struct Dump {
     /// The version of its format: `2.10`.
     pub version: String,
     /// The operations, in the order in which they were enqueued.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<FlightEntry>,
     /// The ranks of each process group by its name, if the dump contains them.
     pub groups: BTreeMap<String, BTreeSet<u32>>,
     /// Entries that could not be read.
@@ -33,7 +33,7 @@ pub struct Dump {
 
 /// A collective operation, or a send or receive, as torch/csrc/distributed/c10d/FlightRecorderDetail.hpp writes it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct Entry {
+pub struct FlightEntry {
     /// Its number among all that the recorder noted.
     #[serde(default, deserialize_with = "or_default")]
     pub record_id: u64,
@@ -81,12 +81,12 @@ pub struct Entry {
     pub output_sizes: Vec<Vec<u64>>,
     /// Where it was enqueued, the innermost call first.
     #[serde(default, deserialize_with = "or_default")]
-    pub frames: Vec<Frame>,
+    pub frames: Vec<PythonFrame>,
 }
 
 /// A line of Python.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct Frame {
+pub struct PythonFrame {
     /// The function.
     #[serde(default)]
     pub name: String,
@@ -127,7 +127,7 @@ pub(super) fn is_pickle(beginning: &[u8]) -> bool {
 ///
 /// # Errors
 /// A file that is no dump, a pickle that would run code.
-pub(super) fn read(file: &Path, place: u32) -> Result<Dump> {
+pub(super) fn read(file: &Path, place: u32) -> Result<FlightDump> {
     let contents = contents::read(file)?;
     let value = match is_pickle(&contents.bytes) {
         true => pickle::read(&contents.bytes).map_err(|error| error.file(file))?,
@@ -137,7 +137,7 @@ pub(super) fn read(file: &Path, place: u32) -> Result<Dump> {
     dump(file, super::last_number(file).unwrap_or(place), value)
 }
 
-fn dump(file: &Path, rank: u32, value: Value) -> Result<Dump> {
+fn dump(file: &Path, rank: u32, value: Value) -> Result<FlightDump> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     // The first versions are the list of entries alone.
     let list = value.get("entries").or(Some(&value)).and_then(Value::as_array);
@@ -145,12 +145,13 @@ fn dump(file: &Path, rank: u32, value: Value) -> Result<Dump> {
     if !is_dump {
         return Err(Error::input("is not a dump of PyTorch's flight recorder: it has no entries").file(file));
     }
-    let entries: Vec<Option<Entry>> = list.into_iter().flatten().map(|entry| Entry::deserialize(entry).ok()).collect();
+    let entries: Vec<Option<FlightEntry>> =
+        list.into_iter().flatten().map(|entry| FlightEntry::deserialize(entry).ok()).collect();
     let damaged = entries.iter().filter(|entry| entry.is_none()).count() as u64;
     let configured = value.get("pg_config").and_then(Value::as_object).into_iter().flatten();
     let groups = configured.filter_map(|(name, group)| Some((name.clone(), ranks(group.get("ranks")?))));
     let groups = groups.filter(|(_, ranks)| !ranks.is_empty()).collect();
-    Ok(Dump {
+    Ok(FlightDump {
         rank,
         file: file.to_owned(),
         version: text("version"),
@@ -166,10 +167,10 @@ fn ranks(value: &Value) -> BTreeSet<u32> {
     text.split(|letter: char| !letter.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
 }
 
-impl Dump {
+impl FlightDump {
     /// Warnings about what could not be read.
     pub fn warnings(&self) -> Vec<String> {
-        let entries = counted(self.damaged, "entry").replace("entrys", "entries");
+        let entries = count_text(self.damaged, "entry").replace("entrys", "entries");
         (self.damaged > 0)
             .then(|| format!("rank {}: {entries} of its dump could not be read", self.rank))
             .into_iter()
@@ -177,20 +178,20 @@ impl Dump {
     }
 
     /// Whether operations before the first one were forgotten: the recorder keeps only the last ones.
-    pub fn forgets(&self) -> bool {
+    pub fn is_incomplete(&self) -> bool {
         self.entries.iter().map(|entry| entry.record_id).min().is_some_and(|first| first > 0)
     }
 
     /// Whether an operation is done. Libraries whose operations the recorder does not follow, such as gloo, only retire
     /// them.
-    pub fn is_done(&self, entry: &Entry) -> bool {
+    pub fn is_done(&self, entry: &FlightEntry) -> bool {
         let follows =
             self.entries.iter().any(|entry| entry.time_discovered_completed_ns > 0 || entry.state == "completed");
         entry.state == "completed" || entry.time_discovered_completed_ns > 0 || (!follows && entry.retired)
     }
 }
 
-impl Entry {
+impl FlightEntry {
     /// The operation without its library: `all_reduce`, `send 1->2`.
     pub fn operation(&self) -> &str {
         self.profiling_name.split_once(':').map_or(self.profiling_name.as_str(), |(_, operation)| operation)
@@ -223,8 +224,8 @@ impl Entry {
     }
 
     /// The line of the script that enqueued it: the innermost one that is not PyTorch's.
-    pub fn place(&self) -> Option<String> {
-        let own = |frame: &&Frame| !frame.filename.contains("/torch/") && !frame.filename.is_empty();
+    pub fn script_line(&self) -> Option<String> {
+        let own = |frame: &&PythonFrame| !frame.filename.contains("/torch/") && !frame.filename.is_empty();
         let frame = self.frames.iter().find(own).or_else(|| self.frames.first())?;
         Some(format!("{}:{} ({})", frame.filename, frame.line, frame.name))
     }

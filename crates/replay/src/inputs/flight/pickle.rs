@@ -15,16 +15,16 @@ const DEPTH: usize = 64;
 
 /// A value, whose items are indices of other values: several may share one.
 #[derive(Debug)]
-enum Node {
+enum PickleNode {
     Plain(Value),
     List(Vec<usize>),
     Dict(Vec<[usize; 2]>),
 }
 
-struct Reader<'a> {
+struct PickleReader<'a> {
     bytes: &'a [u8],
     at: usize,
-    nodes: Vec<Node>,
+    nodes: Vec<PickleNode>,
     stack: Vec<usize>,
     /// The height of the stack at each mark.
     marks: Vec<usize>,
@@ -37,7 +37,7 @@ struct Reader<'a> {
 /// Bytes that are no pickle or end too early, one that would run code, and one that contains itself or takes too much memory.
 pub(super) fn read(bytes: &[u8]) -> Result<Value> {
     let mut reader =
-        Reader { bytes, at: 0, nodes: Vec::new(), stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() };
+        PickleReader { bytes, at: 0, nodes: Vec::new(), stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() };
     loop {
         let at = reader.at;
         let code = reader.byte()?;
@@ -49,14 +49,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value> {
     }
 }
 
-fn damaged(problem: &str) -> Error {
+fn damaged_error(problem: &str) -> Error {
     Error::input(format!("is not a complete pickle: {problem}")).expected("a dump of PyTorch's flight recorder")
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PickleReader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let taken = self.at.checked_add(count).and_then(|end| self.bytes.get(self.at..end));
-        let taken = taken.ok_or_else(|| damaged("it ends in the middle"))?;
+        let taken = taken.ok_or_else(|| damaged_error("it ends in the middle"))?;
         self.at += count;
         Ok(taken)
     }
@@ -68,50 +68,50 @@ impl<'a> Reader<'a> {
     /// A number of so many bytes, the lowest first.
     fn length(&mut self, bytes: usize) -> Result<usize> {
         let number = self.take(bytes)?.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
-        usize::try_from(number).map_err(|_| damaged("it has a length that no memory has"))
+        usize::try_from(number).map_err(|_| damaged_error("it has a length that no memory has"))
     }
 
     /// A line of text, as protocol 0 has it.
     fn line(&mut self) -> Result<&'a str> {
         let rest = &self.bytes[self.at..];
-        let end = rest.iter().position(|byte| *byte == b'\n').ok_or_else(|| damaged("it ends in the middle"))?;
+        let end = rest.iter().position(|byte| *byte == b'\n').ok_or_else(|| damaged_error("it ends in the middle"))?;
         self.at += end + 1;
-        str::from_utf8(&rest[..end]).map_err(|_| damaged("it has a line that is no text"))
+        str::from_utf8(&rest[..end]).map_err(|_| damaged_error("it has a line that is no text"))
     }
 
     fn pop(&mut self) -> Result<usize> {
         let above = self.marks.last().is_none_or(|mark| *mark < self.stack.len());
         let top = self.stack.pop().filter(|_| above);
-        top.ok_or_else(|| damaged("it takes a value that is not there"))
+        top.ok_or_else(|| damaged_error("it takes a value that is not there"))
     }
 
     /// All values since the last mark.
-    fn popped(&mut self) -> Result<Vec<usize>> {
-        let mark = self.marks.pop().ok_or_else(|| damaged("it ends a list that did not begin"))?;
+    fn pop_to_mark(&mut self) -> Result<Vec<usize>> {
+        let mark = self.marks.pop().ok_or_else(|| damaged_error("it ends a list that did not begin"))?;
         Ok(self.stack.split_off(mark.min(self.stack.len())))
     }
 
-    fn push(&mut self, node: Node) {
+    fn push(&mut self, node: PickleNode) {
         self.nodes.push(node);
         self.stack.push(self.nodes.len() - 1);
     }
 
-    fn plain(&mut self, value: impl Into<Value>) {
-        self.push(Node::Plain(value.into()));
+    fn push_plain(&mut self, value: impl Into<Value>) {
+        self.push(PickleNode::Plain(value.into()));
     }
 
     /// A text behind its length, which has so many bytes.
     fn text(&mut self, bytes: usize) -> Result<()> {
         let length = self.length(bytes)?;
         let text = String::from_utf8_lossy(self.take(length)?).into_owned();
-        self.plain(text);
+        self.push_plain(text);
         Ok(())
     }
 
     fn tuple(&mut self, items: usize) -> Result<()> {
         let mut taken = (0..items).map(|_| self.pop()).collect::<Result<Vec<usize>>>()?;
         taken.reverse();
-        self.push(Node::List(taken));
+        self.push(PickleNode::List(taken));
         Ok(())
     }
 
@@ -119,10 +119,10 @@ impl<'a> Reader<'a> {
     fn long(&mut self, length: usize) -> Result<()> {
         let bytes = self.take(length)?;
         if bytes.len() > 8 {
-            return Err(damaged("it has a number of more than 64 bits"));
+            return Err(damaged_error("it has a number of more than 64 bits"));
         }
         let sign = if bytes.last().is_some_and(|byte| *byte >= 0x80) { -1i64 } else { 0 };
-        self.plain(bytes.iter().rev().fold(sign, |number, byte| number << 8 | i64::from(*byte)));
+        self.push_plain(bytes.iter().rev().fold(sign, |number, byte| number << 8 | i64::from(*byte)));
         Ok(())
     }
 
@@ -131,31 +131,31 @@ impl<'a> Reader<'a> {
         let value = match text {
             "00" => Value::Bool(false),
             "01" => Value::Bool(true),
-            text => text.parse::<i64>().map(Value::from).map_err(|_| damaged("it has a number that is none"))?,
+            text => text.parse::<i64>().map(Value::from).map_err(|_| damaged_error("it has a number that is none"))?,
         };
-        self.push(Node::Plain(value));
+        self.push(PickleNode::Plain(value));
         Ok(())
     }
 
     fn float(&mut self, number: f64) {
-        self.plain(Number::from_f64(number).map_or(Value::Null, Value::Number));
+        self.push_plain(Number::from_f64(number).map_or(Value::Null, Value::Number));
     }
 
     fn remember(&mut self, place: u64) -> Result<()> {
-        let top = *self.stack.last().ok_or_else(|| damaged("it remembers a value that is not there"))?;
+        let top = *self.stack.last().ok_or_else(|| damaged_error("it remembers a value that is not there"))?;
         self.memo.insert(place, top);
         Ok(())
     }
 
     fn recall(&mut self, place: u64) -> Result<()> {
         let known = self.memo.get(&place).copied();
-        self.stack.push(known.ok_or_else(|| damaged("it recalls a value that it did not remember"))?);
+        self.stack.push(known.ok_or_else(|| damaged_error("it recalls a value that it did not remember"))?);
         Ok(())
     }
 
     fn add_items(&mut self, items: Vec<usize>) -> Result<()> {
-        let Some(Node::List(list)) = self.stack.last().map(|top| &mut self.nodes[*top]) else {
-            return Err(damaged("it adds items to what is no list"));
+        let Some(PickleNode::List(list)) = self.stack.last().map(|top| &mut self.nodes[*top]) else {
+            return Err(damaged_error("it adds items to what is no list"));
         };
         list.extend(items);
         Ok(())
@@ -164,9 +164,9 @@ impl<'a> Reader<'a> {
     fn add_pairs(&mut self, items: Vec<usize>) -> Result<()> {
         let (pairs, rest) = items.as_chunks::<2>();
         match self.stack.last().map(|top| &mut self.nodes[*top]) {
-            Some(Node::Dict(dict)) if rest.is_empty() => dict.extend(pairs),
-            Some(Node::Dict(_) | Node::List(_) | Node::Plain(_)) | None => {
-                return Err(damaged("it adds pairs to what is no dictionary"));
+            Some(PickleNode::Dict(dict)) if rest.is_empty() => dict.extend(pairs),
+            Some(PickleNode::Dict(_) | PickleNode::List(_) | PickleNode::Plain(_)) | None => {
+                return Err(damaged_error("it adds pairs to what is no dictionary"));
             }
         }
         Ok(())
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
             0x95 => _ = self.take(8)?,
             b'(' => self.marks.push(self.stack.len()),
             b'0' => _ = self.pop()?,
-            b'1' => _ = self.popped()?,
+            b'1' => _ = self.pop_to_mark()?,
             b'2' => {
                 let top = self.pop()?;
                 self.stack.extend([top, top]);
@@ -190,11 +190,11 @@ impl<'a> Reader<'a> {
             0x8d | 0x8e => self.text(8)?,
             b'V' | b'S' => {
                 let text = self.line()?.trim_matches('\'').to_owned();
-                self.plain(text);
+                self.push_plain(text);
             }
-            b'N' => self.plain(Value::Null),
-            0x88 => self.plain(true),
-            0x89 => self.plain(false),
+            b'N' => self.push_plain(Value::Null),
+            0x88 => self.push_plain(true),
+            0x89 => self.push_plain(false),
             b'J' | b'K' | b'M' | 0x8a | b'I' | b'L' | b'G' | b'F' => self.any_number(code)?,
             _ => self.container(code)?,
         }
@@ -206,7 +206,7 @@ impl<'a> Reader<'a> {
             b'J' => self.long(4),
             b'K' | b'M' => {
                 let number = self.length(if code == b'K' { 1 } else { 2 })?;
-                self.plain(number);
+                self.push_plain(number);
                 Ok(())
             }
             0x8a => {
@@ -219,7 +219,7 @@ impl<'a> Reader<'a> {
                 Ok(())
             }
             b'F' => {
-                let number = self.line()?.parse().map_err(|_| damaged("it has a number that is none"))?;
+                let number = self.line()?.parse().map_err(|_| damaged_error("it has a number that is none"))?;
                 self.float(number);
                 Ok(())
             }
@@ -230,16 +230,16 @@ impl<'a> Reader<'a> {
     /// Lists, tuples, sets and dictionaries, and what is added to them.
     fn container(&mut self, code: u8) -> Result<()> {
         match code {
-            b']' | b')' | 0x8f => self.push(Node::List(Vec::new())),
-            b'}' => self.push(Node::Dict(Vec::new())),
+            b']' | b')' | 0x8f => self.push(PickleNode::List(Vec::new())),
+            b'}' => self.push(PickleNode::Dict(Vec::new())),
             0x85..=0x87 => self.tuple(usize::from(code - 0x84))?,
             b't' | b'l' | 0x91 => {
-                let items = self.popped()?;
-                self.push(Node::List(items));
+                let items = self.pop_to_mark()?;
+                self.push(PickleNode::List(items));
             }
             b'd' => {
-                let items = self.popped()?;
-                self.push(Node::Dict(Vec::new()));
+                let items = self.pop_to_mark()?;
+                self.push(PickleNode::Dict(Vec::new()));
                 self.add_pairs(items)?;
             }
             b'a' => {
@@ -247,7 +247,7 @@ impl<'a> Reader<'a> {
                 self.add_items(vec![item])?;
             }
             b'e' | 0x90 => {
-                let items = self.popped()?;
+                let items = self.pop_to_mark()?;
                 self.add_items(items)?;
             }
             b's' => {
@@ -256,10 +256,10 @@ impl<'a> Reader<'a> {
                 self.add_pairs(vec![key, value])?;
             }
             b'u' => {
-                let items = self.popped()?;
+                let items = self.pop_to_mark()?;
                 self.add_pairs(items)?;
             }
-            other => return Err(refused(other)),
+            other => return Err(refused_error(other)),
         }
         Ok(())
     }
@@ -270,7 +270,7 @@ impl<'a> Reader<'a> {
             b'q' | b'h' => self.length(1)? as u64,
             b'r' | b'j' => self.length(4)? as u64,
             0x94 => self.memo.len() as u64,
-            _ => self.line()?.parse().map_err(|_| damaged("it has a number that is none"))?,
+            _ => self.line()?.parse().map_err(|_| damaged_error("it has a number that is none"))?,
         };
         if matches!(code, b'h' | b'j' | b'g') { self.recall(place) } else { self.remember(place) }
     }
@@ -282,12 +282,12 @@ impl<'a> Reader<'a> {
                 .expected("a dump of PyTorch's flight recorder")
         })?;
         if depth > DEPTH {
-            return Err(damaged("its lists contain themselves, or each other too deeply"));
+            return Err(damaged_error("its lists contain themselves, or each other too deeply"));
         }
         match &self.nodes[node] {
-            Node::Plain(value) => Ok(value.clone()),
-            Node::List(items) => items.iter().map(|item| self.value(*item, depth + 1, left)).collect(),
-            Node::Dict(pairs) => {
+            PickleNode::Plain(value) => Ok(value.clone()),
+            PickleNode::List(items) => items.iter().map(|item| self.value(*item, depth + 1, left)).collect(),
+            PickleNode::Dict(pairs) => {
                 let mut map = Map::new();
                 for [key, value] in pairs {
                     let key = match self.value(*key, depth + 1, left)? {
@@ -303,13 +303,13 @@ impl<'a> Reader<'a> {
 }
 
 /// The instruction that is not followed.
-fn refused(code: u8) -> Error {
+fn refused_error(code: u8) -> Error {
     let what = match code {
         b'c' | 0x93 | b'i' => "names a function or class of Python (GLOBAL)",
         b'R' => "calls a function (REDUCE)",
         b'b' | b'o' | 0x81 | 0x92 => "makes an object (BUILD, NEWOBJ)",
         b'P' | b'Q' | 0x82..=0x84 => "refers to an object outside of it",
-        _ => return damaged(&format!("byte {code:#04x} is not an instruction of one")),
+        _ => return damaged_error(&format!("byte {code:#04x} is not an instruction of one")),
     };
     Error::input(format!("is a pickle that {what}: pickles are read as data and never run"))
         .expected("a dump of PyTorch's flight recorder, which is numbers, texts, lists and dictionaries")

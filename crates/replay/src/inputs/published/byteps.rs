@@ -1,9 +1,9 @@
 //! BytePS: workers push the parts of each tensor to servers, which add them up, and pull the sums. A part is an exchange
 //! between all workers: from a worker's push until it has the sum.
 
-use super::Reductions;
-use crate::inputs::chrome::{Span, Timeline};
-use crate::inputs::horovod::Reduction;
+use super::SharedReductions;
+use crate::inputs::chrome::{ChromeSpan, ChromeTimeline};
+use crate::inputs::horovod::HorovodReduction;
 use perf4sight_base::error::Result;
 use perf4sight_traces::intervals::Interval;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,7 +17,7 @@ const PART: &str = "~PART";
 
 /// The k-th push and pull of a part have the same place in their lists.
 #[derive(Debug, Default)]
-struct Flow {
+struct PushPullFlow {
     push: Vec<Interval>,
     pushed: Vec<Interval>,
     pull: Vec<Interval>,
@@ -25,24 +25,24 @@ struct Flow {
 }
 
 /// Who exchanges which part: worker, server, tensor, part.
-type Key = (u32, u32, String, String);
+type FlowKey = (u32, u32, String, String);
 
 /// The reductions of each worker by its own clock, and the work of the server on its machine. None if the folder has no
 /// messages of BytePS.
 ///
 /// # Errors
 /// A file that cannot be read.
-pub(super) fn read(folder: &Path) -> Result<Option<Reductions>> {
+pub(super) fn read(folder: &Path) -> Result<Option<SharedReductions>> {
     let (messages, servers) = (folder.join(MESSAGES), folder.join(SERVERS));
     if !messages.exists() {
         return Ok(None);
     }
-    let timeline = Timeline::read(&messages)?;
+    let timeline = ChromeTimeline::read(&messages)?;
     let mut warnings = timeline.warnings.clone();
     let mut flows = flows(&timeline);
-    flows.values_mut().for_each(Flow::order);
+    flows.values_mut().for_each(PushPullFlow::order);
     let shifts = shifts(&flows);
-    let mut all = BTreeMap::<u32, Vec<Reduction>>::new();
+    let mut all = BTreeMap::<u32, Vec<HorovodReduction>>::new();
     for ((worker, server, tensor, part), flow) in &flows {
         let shift = |node: &u32| shifts.get(node).copied().unwrap_or(0);
         // The recorder of ZMQ notes a message where it arrives.
@@ -58,7 +58,7 @@ pub(super) fn read(folder: &Path) -> Result<Option<Reductions>> {
     }
     let mut work = BTreeMap::new();
     if servers.exists() {
-        let timeline = Timeline::read(&servers)?;
+        let timeline = ChromeTimeline::read(&servers)?;
         warnings.extend(timeline.warnings.clone());
         for span in &timeline.spans {
             let server = node(timeline.processes.get(&span.process).map_or("", String::as_str), "server");
@@ -66,14 +66,14 @@ pub(super) fn read(folder: &Path) -> Result<Option<Reductions>> {
             work.entry(server).or_insert_with(Vec::new).push((format!("Comm.{}", span.name), span.time));
         }
     }
-    Ok(Some(Reductions { of_workers: all, of_servers: work, warnings }))
+    Ok(Some(SharedReductions { of_workers: all, of_servers: work, warnings }))
 }
 
 /// A worker's part of an exchange.
-fn reduction(tensor: &str, part: &str, push: Interval, pulled: Interval) -> Reduction {
+fn reduction(tensor: &str, part: &str, push: Interval, pulled: Interval) -> HorovodReduction {
     let name = if part == "0" { tensor.to_owned() } else { format!("{tensor}{PART}{part}") };
     let phases = vec![("PUSH_REQ".to_owned(), push), ("PULL_RES".to_owned(), pulled)];
-    Reduction {
+    HorovodReduction {
         tensors: vec![name],
         operation: "allreduce".to_owned(),
         time: (push.0.min(pulled.1), pulled.1),
@@ -83,15 +83,15 @@ fn reduction(tensor: &str, part: &str, push: Interval, pulled: Interval) -> Redu
     }
 }
 
-fn flows(timeline: &Timeline) -> BTreeMap<Key, Flow> {
-    let mut flows: BTreeMap<Key, Flow> = BTreeMap::new();
+fn flows(timeline: &ChromeTimeline) -> BTreeMap<FlowKey, PushPullFlow> {
+    let mut flows: BTreeMap<FlowKey, PushPullFlow> = BTreeMap::new();
     for span in &timeline.spans {
         let Some((from, to)) = timeline.processes.get(&span.process).and_then(|name| name.split_once("->")) else {
             continue;
         };
         let Some((tensor, part, is_push)) = tensor(span) else { continue };
         let ends = [from, to].map(|end| (node(end, "worker"), node(end, "server")));
-        let (key, list): (Key, fn(&mut Flow) -> &mut Vec<Interval>) = match (ends, is_push) {
+        let (key, list): (FlowKey, fn(&mut PushPullFlow) -> &mut Vec<Interval>) = match (ends, is_push) {
             ([(Some(worker), _), (_, Some(server))], true) => ((worker, server, tensor, part), |flow| &mut flow.push),
             ([(Some(worker), _), (_, Some(server))], false) => ((worker, server, tensor, part), |flow| &mut flow.pull),
             ([(_, Some(server)), (Some(worker), _)], true) => ((worker, server, tensor, part), |flow| &mut flow.pushed),
@@ -111,7 +111,7 @@ fn node(text: &str, role: &str) -> Option<u32> {
 }
 
 /// Tensor and part of a message such as `Push_Pull.1+2~PART0.PUSH`, and whether it is a push.
-fn tensor(span: &Span) -> Option<(String, String, bool)> {
+fn tensor(span: &ChromeSpan) -> Option<(String, String, bool)> {
     let (name, operation) = span.name.rsplit_once('.')?;
     let name = name.rsplit_once('.').map_or(name, |(_, tensor)| tensor);
     let (tensor, part) = name.split_once(PART).unwrap_or((name, "0"));
@@ -119,7 +119,7 @@ fn tensor(span: &Span) -> Option<(String, String, bool)> {
     (is_push || operation.starts_with("PULL")).then(|| (tensor.to_owned(), part.to_owned(), is_push))
 }
 
-impl Flow {
+impl PushPullFlow {
     /// Before the first step, each tensor is pushed once more, to set it up.
     fn order(&mut self) {
         for list in [&mut self.push, &mut self.pushed, &mut self.pull, &mut self.pulled] {
@@ -141,7 +141,7 @@ impl Flow {
 
 /// By how many nanoseconds the clock of each machine must be moved to agree with that of the first. An answer cannot begin
 /// before its request has arrived; the shortest times both ways give bounds, and the middle is taken, as NTP does.
-fn shifts(flows: &BTreeMap<Key, Flow>) -> BTreeMap<u32, i64> {
+fn shifts(flows: &BTreeMap<FlowKey, PushPullFlow>) -> BTreeMap<u32, i64> {
     let mut bounds: BTreeMap<(u32, u32), [i64; 2]> = BTreeMap::new();
     for ((worker, server, _, _), flow) in flows.iter().filter(|((worker, server, _, _), _)| worker != server) {
         let least = |one: &[Interval], other: &[Interval]| {
@@ -182,7 +182,7 @@ mod tests {
     /// by true time the push is 0..100, its answer 150..250, the pull request 300..400, its answer 450..550.
     #[test]
     fn clocks_are_moved_to_the_middle_of_their_bounds() {
-        let flow = Flow {
+        let flow = PushPullFlow {
             push: vec![(1_000, 1_100)],
             pushed: vec![(150, 250)],
             pull: vec![(1_300, 1_400)],

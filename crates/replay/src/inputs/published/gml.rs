@@ -1,6 +1,6 @@
 //! `dag.gml`: which operations wait for which, in the Graph Modelling Language.
 
-use crate::graph::{Builder, EdgeKind, Kind, Node, NodeId, Resource, ResourceKind};
+use crate::graph::{EdgeKind, GraphBuilder, NodeId, Resource, ResourceKind, TaskNode, WorkKind};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Operations by name, and pairs of their indices: the second waits for the first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Dag {
+pub(super) struct OperationDag {
     pub names: Vec<String>,
     pub edges: Vec<[usize; 2]>,
     /// The indices of all operations in an order in which each comes after what it waits for.
@@ -28,26 +28,26 @@ const DEPTH: usize = 16;
 ///
 /// # Errors
 /// A file that is no GML, an edge from or to a node that it does not have, operations that wait for each other.
-pub(super) fn read(file: &Path) -> Result<Dag> {
+pub(super) fn read(file: &Path) -> Result<OperationDag> {
     parse(&input_file::text(file, "read this graph")?).map_err(|error| error.file(file))
 }
 
-fn parse(text: &str) -> Result<Dag> {
-    let mut words = Words { text, line: 1 };
+fn parse(text: &str) -> Result<OperationDag> {
+    let mut words = WordReader { text, line: 1 };
     let document = list(&mut words, 0)?;
     let graph = document.into_iter().find_map(|(key, value)| Some(value).filter(|_| key == "graph"));
     let Some(Value::List(graph)) = graph else {
         return Err(Error::input("has no graph").expected("a file in GML that begins with graph ["));
     };
-    let mut dag = Dag::default();
+    let mut dag = OperationDag::default();
     let mut places = HashMap::new();
-    for fields in named(&graph, "node") {
+    for fields in lists_with_key(&graph, "node") {
         let id = word(fields, "id").ok_or_else(|| Error::input("has a node without an id"))?;
         let label = word(fields, "label").unwrap_or(id);
         places.insert(id, dag.names.len());
         dag.names.push(unescaped(label));
     }
-    for fields in named(&graph, "edge") {
+    for fields in lists_with_key(&graph, "edge") {
         let end = |key| {
             let id = word(fields, key).ok_or_else(|| Error::input(format!("has an edge without a {key}")))?;
             let lost = || Error::input(format!("has an edge with {key} {id}, and no node of that id"));
@@ -59,8 +59,7 @@ fn parse(text: &str) -> Result<Dag> {
     Ok(dag)
 }
 
-/// The lists with a key.
-fn named<'a>(graph: &'a [(String, Value)], wanted: &'a str) -> impl Iterator<Item = &'a [(String, Value)]> {
+fn lists_with_key<'a>(graph: &'a [(String, Value)], wanted: &'a str) -> impl Iterator<Item = &'a [(String, Value)]> {
     graph.iter().filter_map(move |(key, value)| match value {
         Value::List(fields) if key == wanted => Some(fields.as_slice()),
         Value::List(_) | Value::Word(_) => None,
@@ -75,8 +74,8 @@ fn word<'a>(fields: &'a [(String, Value)], wanted: &str) -> Option<&'a str> {
 }
 
 /// Refuses operations that wait for each other, by the check of all graphs.
-fn order(dag: &Dag) -> Result<Vec<usize>> {
-    let mut builder = Builder::default();
+fn order(dag: &OperationDag) -> Result<Vec<usize>> {
+    let mut builder = GraphBuilder::default();
     let thread = Resource { rank: None, kind: ResourceKind::Thread, name: String::new() };
     let resource = builder.resource(thread);
     let nodes: Vec<NodeId> = dag
@@ -84,7 +83,7 @@ fn order(dag: &Dag) -> Result<Vec<usize>> {
         .iter()
         .map(|name| {
             let call = builder.call(name, None);
-            builder.node(Node { duration: 0, call, resource, kind: Kind::Operation, priority: 0 })
+            builder.node(TaskNode { duration: 0, call, resource, kind: WorkKind::Operation, priority: 0 })
         })
         .collect();
     dag.edges.iter().for_each(|[from, to]| builder.edge(nodes[*from], nodes[*to], EdgeKind::Data));
@@ -108,12 +107,12 @@ fn unescaped(text: &str) -> String {
 }
 
 /// The words of a text: names, numbers, strings in quotes, and brackets.
-struct Words<'a> {
+struct WordReader<'a> {
     text: &'a str,
     line: usize,
 }
 
-impl<'a> Iterator for Words<'a> {
+impl<'a> Iterator for WordReader<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
@@ -140,7 +139,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-fn list(words: &mut Words<'_>, depth: usize) -> Result<Vec<(String, Value)>> {
+fn list(words: &mut WordReader<'_>, depth: usize) -> Result<Vec<(String, Value)>> {
     let mut fields = Vec::new();
     loop {
         let key = match words.next() {
@@ -173,7 +172,11 @@ mod tests {
         let dag = parse(GML).unwrap();
         assert_eq!(
             dag,
-            Dag { names: vec!["FW.a".to_owned(), "BW.a\"".to_owned()], edges: vec![[0, 1]], order: vec![0, 1] }
+            OperationDag {
+                names: vec!["FW.a".to_owned(), "BW.a\"".to_owned()],
+                edges: vec![[0, 1]],
+                order: vec![0, 1]
+            }
         );
     }
 

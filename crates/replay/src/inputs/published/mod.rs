@@ -7,18 +7,18 @@ mod nccl;
 mod operations;
 mod tensors;
 
-use super::chrome::Timeline;
-use super::horovod::{self, Reduction};
+use super::chrome::ChromeTimeline;
+use super::horovod::{self, HorovodReduction};
 use super::steps;
-use gml::Dag;
-use nccl::{Message, Topology};
-use operations::{Operation, Operations};
+use gml::OperationDag;
+use nccl::{NcclMessage, NcclTopology};
+use operations::{TracedOperation, TracedOperations};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Builder, Category, Collective, Ranked, Span};
+use perf4sight_traces::{CollectiveArguments, EventCategory, NewEvent, RankTrace, TraceBuilder};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use tensors::Tensors;
+use tensors::TensorTable;
 
 /// Files by which a GPU's folder is recognised.
 const MARKS: [&str; 5] =
@@ -27,14 +27,13 @@ const DAG: &str = "dag.gml";
 const HOROVOD: &str = "comm.json";
 
 /// Reductions that are recorded for all machines together, by the number of the machine.
-struct Reductions {
-    of_workers: BTreeMap<u32, Vec<Reduction>>,
+struct SharedReductions {
+    of_workers: BTreeMap<u32, Vec<HorovodReduction>>,
     of_servers: BTreeMap<u32, Vec<(String, Interval)>>,
     warnings: Vec<String>,
 }
 
-/// The folder of a GPU.
-struct Gpu {
+struct GpuFolder {
     path: PathBuf,
     /// The number of its machine among the folders.
     machine: u32,
@@ -43,20 +42,24 @@ struct Gpu {
 }
 
 /// What the ranks have in common: where one has no file of its own, the first one's counts.
-struct Model {
-    dag: Dag,
-    tensors: Tensors,
+struct ModelFiles {
+    dag: OperationDag,
+    tensors: TensorTable,
 }
 
 /// The folders of GPUs in a folder: those of all machines, of one, or one alone.
-fn gpus(path: &Path) -> Vec<Gpu> {
+fn gpus(path: &Path) -> Vec<GpuFolder> {
     let is_gpu = |path: &Path| MARKS.iter().chain(&operations::FILES).any(|mark| path.join(mark).is_file());
     let is_marked = |path: &Path| MARKS.iter().any(|mark| path.join(mark).is_file());
     if is_marked(path) {
-        return vec![Gpu { path: path.to_owned(), machine: 0, rank: None }];
+        return vec![GpuFolder { path: path.to_owned(), machine: 0, rank: None }];
     }
-    let gpus_of = |machine: u32, path: &Path| -> Vec<Gpu> {
-        folders(path).into_iter().filter(|path| is_gpu(path)).map(|path| Gpu { path, machine, rank: None }).collect()
+    let gpus_of = |machine: u32, path: &Path| -> Vec<GpuFolder> {
+        folders(path)
+            .into_iter()
+            .filter(|path| is_gpu(path))
+            .map(|path| GpuFolder { path, machine, rank: None })
+            .collect()
     };
     let mut all = match gpus_of(0, path) {
         own if own.is_empty() => {
@@ -72,8 +75,8 @@ fn gpus(path: &Path) -> Vec<Gpu> {
 
 /// Numbers the GPUs by their folders: `host1/0` of machines with two GPUs is rank 2, also where `host0/1` is missing. They
 /// stay without a number where names have none.
-fn number(gpus: &mut [Gpu]) {
-    let machine = |gpu: &Gpu| gpu.path.parent().and_then(super::last_number).unwrap_or(gpu.machine);
+fn number(gpus: &mut [GpuFolder]) {
+    let machine = |gpu: &GpuFolder| gpu.path.parent().and_then(super::last_number).unwrap_or(gpu.machine);
     let numbers: Option<Vec<[u32; 2]>> =
         gpus.iter().map(|gpu| Some([machine(gpu), super::last_number(&gpu.path)?])).collect();
     let Some(numbers) = numbers else { return };
@@ -118,23 +121,23 @@ pub(super) fn is_of_byteps(path: &Path) -> bool {
 ///
 /// # Errors
 /// A file that cannot be read or is damaged in a way that leaves nothing of it, two folders of one rank.
-pub(super) fn read(path: &Path) -> Result<Vec<Ranked>> {
+pub(super) fn read(path: &Path) -> Result<Vec<RankTrace>> {
     let gpus = gpus(path);
-    let shared = shared(&gpus)?;
+    let shared = shared_files(&gpus)?;
     let byteps = byteps::read(path)?;
-    let topologies: Vec<Topology> = gpus.iter().map(|gpu| Topology::read(&gpu.path)).collect::<Result<_>>()?;
-    let size = topologies.iter().flat_map(Topology::ranks).max().map(|last| last + 1);
+    let topologies: Vec<NcclTopology> = gpus.iter().map(|gpu| NcclTopology::read(&gpu.path)).collect::<Result<_>>()?;
+    let size = topologies.iter().flat_map(NcclTopology::ranks).max().map(|last| last + 1);
     let last = gpus.iter().filter_map(|gpu| gpu.rank).max();
     let by_folders = last.map_or(0, |last| last.saturating_add(1)).max(gpus.len() as u32);
-    let mut ranks: BTreeMap<u32, (Ranked, &Path)> = BTreeMap::new();
+    let mut ranks: BTreeMap<u32, (RankTrace, &Path)> = BTreeMap::new();
     for (place, (gpu, topology)) in gpus.iter().zip(&topologies).enumerate() {
         let number = topology.rank.or(gpu.rank).unwrap_or(place as u32);
         let trace = rank(gpu, &shared, byteps.as_ref(), number, Some(size.unwrap_or(by_folders)))?;
-        if let Some((_, other)) = ranks.insert(number, (Ranked { rank: number, trace }, &gpu.path)) {
+        if let Some((_, other)) = ranks.insert(number, (RankTrace { rank: number, trace }, &gpu.path)) {
             return Err(Error::input(format!("is rank {number}, as {} is", other.display())).file(&gpu.path));
         }
     }
-    let mut ranks: Vec<Ranked> = ranks.into_values().map(|(ranked, _)| ranked).collect();
+    let mut ranks: Vec<RankTrace> = ranks.into_values().map(|(ranked, _)| ranked).collect();
     if let Some(first) = ranks.first_mut() {
         first.trace.damage.of_other_files.extend(nccl::broken_rings(&topologies));
         first.trace.damage.of_other_files.extend(broken_graphs(&gpus));
@@ -144,22 +147,22 @@ pub(super) fn read(path: &Path) -> Result<Vec<Ranked>> {
 }
 
 /// The graph and the tensors of the first GPU that has them.
-fn shared(gpus: &[Gpu]) -> Result<Model> {
+fn shared_files(gpus: &[GpuFolder]) -> Result<ModelFiles> {
     let dag = gpus.iter().map(|gpu| gpu.path.join(DAG)).find(|file| file.exists());
-    let mut dag = dag.map_or_else(|| Ok(Dag::default()), |file| gml::read(&file))?;
+    let mut dag = dag.map_or_else(|| Ok(OperationDag::default()), |file| gml::read(&file))?;
     let none = HashSet::new();
     dag.names.iter_mut().for_each(|name| *name = operations::standard_name(name, &none));
     for gpu in gpus {
-        let tensors = Tensors::read(&gpu.path)?;
-        if tensors != Tensors::default() {
-            return Ok(Model { dag, tensors });
+        let tensors = TensorTable::read(&gpu.path)?;
+        if tensors != TensorTable::default() {
+            return Ok(ModelFiles { dag, tensors });
         }
     }
-    Ok(Model { dag, tensors: Tensors::default() })
+    Ok(ModelFiles { dag, tensors: TensorTable::default() })
 }
 
 /// The graphs after the first that cannot be read, in sentences: that of the first GPU is used for all.
-fn broken_graphs(gpus: &[Gpu]) -> Vec<String> {
+fn broken_graphs(gpus: &[GpuFolder]) -> Vec<String> {
     let files = gpus.iter().map(|gpu| gpu.path.join(DAG)).filter(|file| file.exists()).skip(1);
     files
         .filter_map(|file| gml::read(&file).err())
@@ -169,14 +172,14 @@ fn broken_graphs(gpus: &[Gpu]) -> Vec<String> {
 
 /// Reads the files of a GPU.
 fn rank(
-    gpu: &Gpu,
-    model: &Model,
-    byteps: Option<&Reductions>,
+    gpu: &GpuFolder,
+    model: &ModelFiles,
+    byteps: Option<&SharedReductions>,
     number: u32,
     size: Option<u32>,
 ) -> Result<perf4sight_traces::Trace> {
     let known: HashSet<&str> = model.dag.names.iter().map(String::as_str).collect();
-    let Operations { all, mut warnings } = operations::read(&gpu.path, &known)?;
+    let TracedOperations { all, mut warnings } = operations::read(&gpu.path, &known)?;
     let mut reductions = match byteps {
         Some(byteps) => byteps.of_workers.get(&gpu.machine).cloned().unwrap_or_default(),
         None => horovod_reductions(&gpu.path, &mut warnings)?,
@@ -187,10 +190,10 @@ fn rank(
         reductions = by_messages(&messages, &windows);
     }
     reductions.iter_mut().for_each(|one| one.size = one.size.take().or_else(|| model.tensors.size(&one.tensors)));
-    let mut builder = Builder::new(&gpu.path);
-    *builder.header() = perf4sight_traces::Header { rank: Some(number), world_size: size, ..Default::default() };
+    let mut builder = TraceBuilder::new(&gpu.path);
+    *builder.header() = perf4sight_traces::TraceHeader { rank: Some(number), world_size: size, ..Default::default() };
     builder.damage().others.extend(warnings);
-    let mut events = Events::default();
+    let mut events = RankEvents::default();
     all.iter().for_each(|operation| events.add_operation(&mut builder, operation));
     reductions.iter().for_each(|reduction| events.add_reduction(&mut builder, reduction, &mut windows, &model.tensors));
     messages.iter().for_each(|message| add_message(&mut builder, message));
@@ -198,22 +201,22 @@ fn rank(
         add_detail(&mut builder, name, ["server", "sums"], *time, "reduce");
     }
     steps::mark(&mut builder, MAIN, &windows);
-    events.depend(&mut builder, &model.dag, &model.tensors, windows.len());
+    events.add_dependencies(&mut builder, &model.dag, &model.tensors, windows.len());
     Ok(builder.finish())
 }
 
-fn horovod_reductions(folder: &Path, warnings: &mut Vec<String>) -> Result<Vec<Reduction>> {
+fn horovod_reductions(folder: &Path, warnings: &mut Vec<String>) -> Result<Vec<HorovodReduction>> {
     let file = folder.join(HOROVOD);
     if !file.exists() {
         return Ok(Vec::new());
     }
-    let timeline = Timeline::read(&file)?;
+    let timeline = ChromeTimeline::read(&file)?;
     warnings.extend(timeline.warnings.iter().cloned());
     Ok(horovod::reductions(&timeline))
 }
 
 /// The steps: of the operations; without any, all that was exchanged is one.
-fn windows(all: &[Operation], reductions: &[Reduction], messages: &[Message]) -> Vec<Interval> {
+fn windows(all: &[TracedOperation], reductions: &[HorovodReduction], messages: &[NcclMessage]) -> Vec<Interval> {
     let mut windows: BTreeMap<usize, Interval> = BTreeMap::new();
     let exchanged = reductions.iter().map(|one| one.time).chain(messages.iter().map(|message| message.time));
     let exchanged = exchanged.map(|time| (0, time)).filter(|_| all.is_empty());
@@ -230,14 +233,14 @@ fn step_at(windows: &[Interval], moment: i64) -> Option<usize> {
 }
 
 /// The reductions of messages alone: in each step, those of the same tensors.
-fn by_messages(messages: &[Message], windows: &[Interval]) -> Vec<Reduction> {
+fn by_messages(messages: &[NcclMessage], windows: &[Interval]) -> Vec<HorovodReduction> {
     let mut all: BTreeMap<(usize, &[String]), Interval> = BTreeMap::new();
     for message in messages {
         let Some(step) = step_at(windows, message.time.0) else { continue };
         let time = all.entry((step, &message.tensors)).or_insert(message.time);
         *time = (time.0.min(message.time.0), time.1.max(message.time.1));
     }
-    let reduction = |((_, tensors), time): ((usize, &[String]), Interval)| Reduction {
+    let reduction = |((_, tensors), time): ((usize, &[String]), Interval)| HorovodReduction {
         tensors: tensors.to_vec(),
         operation: "allreduce".to_owned(),
         time,
@@ -253,7 +256,7 @@ const MAIN: [&str; 2] = ["GPU", "operator0"];
 
 /// The events of a rank by step and published name.
 #[derive(Default)]
-struct Events<'a> {
+struct RankEvents<'a> {
     operations: HashMap<(usize, &'a str), u32>,
     /// By the name of a tensor in the graph: `Comm.3`.
     reductions: HashMap<(usize, String), u32>,
@@ -261,15 +264,15 @@ struct Events<'a> {
     ends: HashMap<u32, i64>,
 }
 
-impl<'a> Events<'a> {
-    fn add_operation(&mut self, builder: &mut Builder, operation: &'a Operation) {
+impl<'a> RankEvents<'a> {
+    fn add_operation(&mut self, builder: &mut TraceBuilder, operation: &'a TracedOperation) {
         let place = self.threads.iter().position(|known| *known == operation.thread).unwrap_or_else(|| {
             self.threads.push(&operation.thread);
             self.threads.len() - 1
         });
         let (thread, time) = (format!("operator{place}"), operation.time);
         let track = [MAIN[0], &thread];
-        let span = Span { name: &operation.name, category: Category::Operator, track, time, collective: None };
+        let span = NewEvent { name: &operation.name, category: EventCategory::Operator, track, time, collective: None };
         if let Some(event) = builder.add(span) {
             self.operations.insert((operation.step, &operation.name), event);
             self.ends.insert(event, time.1);
@@ -279,22 +282,22 @@ impl<'a> Events<'a> {
     /// Adds a reduction that began in a step; the step lasts at least as long.
     fn add_reduction(
         &mut self,
-        builder: &mut Builder,
-        reduction: &Reduction,
+        builder: &mut TraceBuilder,
+        reduction: &HorovodReduction,
         windows: &mut [Interval],
-        tensors: &Tensors,
+        tensors: &TensorTable,
     ) {
         let Some(step) = step_at(windows, reduction.time.0) else { return };
         windows[step].1 = windows[step].1.max(reduction.time.1);
         let Some(event) = reduction.exchange(step, reduction.time.0).add(builder) else { return };
         self.ends.insert(event, reduction.time.1);
         for tensor in &reduction.tensors {
-            self.reductions.insert((step, tensors.called(tensor)), event);
+            self.reductions.insert((step, tensors.timeline_name(tensor)), event);
         }
     }
 
     /// Makes the events of each step wait as the graph says.
-    fn depend(&self, builder: &mut Builder, dag: &Dag, tensors: &Tensors, steps: usize) {
+    fn add_dependencies(&self, builder: &mut TraceBuilder, dag: &OperationDag, tensors: &TensorTable, steps: usize) {
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); dag.names.len()];
         dag.edges.iter().for_each(|[from, to]| before[*to].push(*from));
         for step in 0..steps {
@@ -312,8 +315,8 @@ impl<'a> Events<'a> {
         }
     }
 
-    fn event(&self, step: usize, name: &str, tensors: &Tensors) -> Option<u32> {
-        let tensor = name.strip_prefix("Comm.").map(|tensor| tensors.called(tensor));
+    fn event(&self, step: usize, name: &str, tensors: &TensorTable) -> Option<u32> {
+        let tensor = name.strip_prefix("Comm.").map(|tensor| tensors.timeline_name(tensor));
         match tensor {
             Some(tensor) => self.reductions.get(&(step, tensor)).copied(),
             None => self.operations.get(&(step, name)).copied(),
@@ -324,7 +327,7 @@ impl<'a> Events<'a> {
 /// Operations that were not recorded pass on only what ended last of what they wait for: the rest ends before it anyway.
 const KEPT: usize = 4;
 
-fn add_message(builder: &mut Builder, message: &Message) {
+fn add_message(builder: &mut TraceBuilder, message: &NcclMessage) {
     let [one_loop, channel, chunk, slice] = message.part;
     let name = format!("Comm.{}.{}", message.tensors.join("+"), message.direction);
     let thread = format!("channel {channel} {}", message.direction);
@@ -333,7 +336,7 @@ fn add_message(builder: &mut Builder, message: &Message) {
 }
 
 /// Adds a part of an exchange that the timeline shows and the statistics count; its exchange is in the graph as a whole.
-fn add_detail(builder: &mut Builder, name: &str, track: [&str; 2], time: Interval, operation: &str) {
-    let collective = Some(Collective { operation: operation.to_owned(), ..Collective::default() });
-    builder.add(Span { name, category: Category::DeviceAnnotation, track, time, collective });
+fn add_detail(builder: &mut TraceBuilder, name: &str, track: [&str; 2], time: Interval, operation: &str) {
+    let collective = Some(CollectiveArguments { operation: operation.to_owned(), ..CollectiveArguments::default() });
+    builder.add(NewEvent { name, category: EventCategory::DeviceAnnotation, track, time, collective });
 }

@@ -1,6 +1,6 @@
 //! What the patched NCCL of the published layout recorded: the rings or trees of each channel, and each message.
 
-use crate::inputs::chrome::{Span, Timeline};
+use crate::inputs::chrome::{ChromeSpan, ChromeTimeline};
 use crate::inputs::contents;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_traces::intervals::Interval;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// The place of one rank in the rings and trees of `nccl_rank_graph.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Topology {
+pub(super) struct NcclTopology {
     pub rank: Option<u32>,
     /// By channel, the ranks before and after it in the ring.
     pub rings: BTreeMap<u32, [Option<u32>; 2]>,
@@ -20,7 +20,7 @@ pub(super) struct Topology {
 
 /// A message of a collective operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Message {
+pub(super) struct NcclMessage {
     /// The tensors that it is part of: `1+2`.
     pub tensors: Vec<String>,
     /// `SEND` or `RECV`.
@@ -33,7 +33,7 @@ pub(super) struct Message {
 pub(super) const GRAPH: &str = "nccl_rank_graph.json";
 pub(super) const MESSAGES: &str = "comm_detail.json";
 
-impl Topology {
+impl NcclTopology {
     /// Reads the file of a GPU's folder, if it is there.
     ///
     /// # Errors
@@ -41,11 +41,11 @@ impl Topology {
     pub fn read(folder: &Path) -> Result<Self> {
         let file = folder.join(GRAPH);
         if !file.exists() {
-            return Ok(Topology::default());
+            return Ok(NcclTopology::default());
         }
         let graph: Value = serde_json::from_slice(&contents::read(&file)?.bytes)
             .map_err(|cause| Error::input(format!("is not JSON: {cause}")).file(&file))?;
-        let mut topology = Topology::default();
+        let mut topology = NcclTopology::default();
         let trees = graph.get("Tree").and_then(|trees| trees.get("-1")).and_then(Value::as_str);
         trees.unwrap_or_default().split('[').skip(1).for_each(|channel| topology.add_tree(channel));
         let rings = graph.get("RealRing").or_else(|| graph.get("Ring")).and_then(Value::as_object);
@@ -90,7 +90,7 @@ impl Topology {
 }
 
 /// Sentences about rings that do not close: a rank whose successor has another predecessor.
-pub(super) fn broken_rings(topologies: &[Topology]) -> Vec<String> {
+pub(super) fn broken_rings(topologies: &[NcclTopology]) -> Vec<String> {
     let mut broken = Vec::new();
     for topology in topologies {
         for (channel, [_, next]) in &topology.rings {
@@ -112,19 +112,19 @@ pub(super) fn broken_rings(topologies: &[Topology]) -> Vec<String> {
 ///
 /// # Errors
 /// A file that cannot be read.
-pub(super) fn messages(folder: &Path, warnings: &mut Vec<String>) -> Result<Vec<Message>> {
+pub(super) fn messages(folder: &Path, warnings: &mut Vec<String>) -> Result<Vec<NcclMessage>> {
     let file = folder.join(MESSAGES);
     // Where GPUs of one machine exchange data directly, the published recorder leaves the file empty.
     if std::fs::metadata(&file).map_or(true, |file| file.len() == 0) {
         return Ok(Vec::new());
     }
-    let timeline = Timeline::read(&file)?;
+    let timeline = ChromeTimeline::read(&file)?;
     warnings.extend(timeline.warnings);
     Ok(timeline.spans.iter().filter_map(message).collect())
 }
 
 /// A message by its name, `Comm.1+2.SEND`, and its arguments; another name in double angle brackets may be in it.
-fn message(span: &Span) -> Option<Message> {
+fn message(span: &ChromeSpan) -> Option<NcclMessage> {
     let name = match (span.name.split_once("<<"), span.name.split_once(">>")) {
         (Some((before, _)), Some((_, after))) => format!("{before}{after}"),
         _ => span.name.clone(),
@@ -133,11 +133,11 @@ fn message(span: &Span) -> Option<Message> {
     let tensors = rest.rsplit_once('.').map_or(rest, |(_, tensors)| tensors);
     let mut tensors: Vec<String> = tensors.split('+').map(str::to_owned).collect();
     tensors.sort_by_key(|tensor| tensor.parse::<u64>().unwrap_or(u64::MAX));
-    let part = ["loopId", "channelId", "chunkId", "sliceId"].map(|key| span.args.get(key).map_or(0, whole));
-    Some(Message { tensors, direction: direction.to_owned(), part, time: span.time })
+    let part = ["loopId", "channelId", "chunkId", "sliceId"].map(|key| span.args.get(key).map_or(0, parse_whole));
+    Some(NcclMessage { tensors, direction: direction.to_owned(), part, time: span.time })
 }
 
-fn whole(value: &Value) -> u64 {
+fn parse_whole(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(0)
 }
 
@@ -152,7 +152,7 @@ mod tests {
         let text = r#"{"Tree": {"-1": "[0] 1/-1/-1->0->-1|-1->0->1/-1/-1 [1] 1/-1/-1->0->3|3->0->1/-1/-1"},
             "RealRing": {"0": "3[3000] -> 0[2000] [receive] via NET/Socket/0,0[2000] -> 1[3000] via direct shared memory"}}"#;
         std::fs::write(folder.path().join(GRAPH), text).unwrap();
-        let topology = Topology::read(folder.path()).unwrap();
+        let topology = NcclTopology::read(folder.path()).unwrap();
         assert_eq!((topology.rank, topology.rings[&0]), (Some(0), [Some(3), Some(1)]));
         assert_eq!(topology.trees[&1], BTreeSet::from([1, 3]));
         assert_eq!(topology.ranks().max(), Some(3));
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn rings_that_do_not_close_are_named() {
-        let ring = |rank: u32, before: u32, next: u32| Topology {
+        let ring = |rank: u32, before: u32, next: u32| NcclTopology {
             rank: Some(rank),
             rings: BTreeMap::from([(0, [Some(before), Some(next)])]),
             trees: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! The operations that one GPU ran, under their published names: `FW.`, `BW.` or `UPDATE_.` and the framework's name.
 
-use crate::inputs::chrome::{Span, Timeline};
+use crate::inputs::chrome::{ChromeSpan, ChromeTimeline};
 use perf4sight_base::error::Result;
 use perf4sight_traces::intervals::Interval;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// An operation that ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Operation {
+pub(super) struct TracedOperation {
     pub name: String,
     /// The thread or stream in the trace.
     pub thread: String,
@@ -20,9 +20,9 @@ pub(super) struct Operation {
 
 /// What a trace contains.
 #[derive(Debug, Default)]
-pub(super) struct Operations {
+pub(super) struct TracedOperations {
     /// In the order of their beginnings.
-    pub all: Vec<Operation>,
+    pub all: Vec<TracedOperation>,
     pub warnings: Vec<String>,
 }
 
@@ -39,35 +39,35 @@ const CALL: &str = "StatefulPartitionedCall";
 ///
 /// # Errors
 /// A trace that cannot be read.
-pub(super) fn read(folder: &Path, known: &HashSet<&str>) -> Result<Operations> {
+pub(super) fn read(folder: &Path, known: &HashSet<&str>) -> Result<TracedOperations> {
     let Some(file) = FILES.iter().map(|name| folder.join(name)).find(|file| file.exists()) else {
-        return Ok(Operations::default());
+        return Ok(TracedOperations::default());
     };
-    let timeline = Timeline::read(&file)?;
-    let mut all: Vec<(Operation, Option<u64>)> = ran(&timeline)
+    let timeline = ChromeTimeline::read(&file)?;
+    let mut all: Vec<(TracedOperation, Option<u64>)> = ran(&timeline)
         .into_iter()
         .filter_map(|span| {
             let name = standard_name(raw_name(span), known);
-            let operation = Operation { name, thread: span.thread.clone(), time: span.time, step: 0 };
+            let operation = TracedOperation { name, thread: span.thread.clone(), time: span.time, step: 0 };
             (!operation.name.starts_with("Comm."))
                 .then(|| (operation, span.args.get("group_id").and_then(Value::as_u64)))
         })
         .collect();
     all.sort_by_key(|(operation, _)| (operation.time.0, std::cmp::Reverse(operation.time.1)));
     number_steps(&mut all, known);
-    let all = joined(all.into_iter().map(|(operation, _)| operation));
-    Ok(Operations { all, warnings: timeline.warnings })
+    let all = join_kernels(all.into_iter().map(|(operation, _)| operation));
+    Ok(TracedOperations { all, warnings: timeline.warnings })
 }
 
 /// The spans that are operations on a GPU: TensorFlow's recorder marks them by the names of process and thread. Of other
 /// recorders, those of the first process.
-fn ran(timeline: &Timeline) -> Vec<&Span> {
-    let named = |span: &Span| {
+fn ran(timeline: &ChromeTimeline) -> Vec<&ChromeSpan> {
+    let named = |span: &ChromeSpan| {
         let process = timeline.processes.get(&span.process).map_or("", String::as_str);
         let thread = timeline.threads.get(&(span.process.clone(), span.thread.clone())).map_or("", String::as_str);
         (process.contains("device:GPU"), thread.contains("TensorFlow Ops") || thread.contains("Compute"))
     };
-    let on_gpu: Vec<&Span> = timeline.spans.iter().filter(|span| named(span) == (true, true)).collect();
+    let on_gpu: Vec<&ChromeSpan> = timeline.spans.iter().filter(|span| named(span) == (true, true)).collect();
     if !on_gpu.is_empty() {
         return on_gpu;
     }
@@ -76,7 +76,7 @@ fn ran(timeline: &Timeline) -> Vec<&Span> {
 }
 
 /// The framework's name of an operation.
-fn raw_name(span: &Span) -> &str {
+fn raw_name(span: &ChromeSpan) -> &str {
     let argument = |key| span.args.get(key).and_then(Value::as_str);
     let name = argument("long_name").map(|name| name.split(':').next().unwrap_or(name));
     let name = name.or_else(|| argument("name")).unwrap_or(&span.name);
@@ -112,7 +112,7 @@ pub(super) fn standard_name(raw: &str, known: &HashSet<&str>) -> String {
 
 /// Numbers the steps: by the group that TensorFlow's recorder writes, else a step begins when a forward operation that was
 /// there before follows one of another pass.
-fn number_steps(all: &mut [(Operation, Option<u64>)], known: &HashSet<&str>) {
+fn number_steps(all: &mut [(TracedOperation, Option<u64>)], known: &HashSet<&str>) {
     let groups: BTreeSet<u64> = all.iter().filter_map(|(_, group)| *group).collect();
     if groups.len() > 1 {
         let place = |group: &Option<u64>| groups.range(..group.unwrap_or(0)).count();
@@ -139,8 +139,8 @@ fn number_steps(all: &mut [(Operation, Option<u64>)], known: &HashSet<&str>) {
 }
 
 /// TensorFlow writes each kernel of an operation under its name: those that follow one another are one operation.
-fn joined(all: impl Iterator<Item = Operation>) -> Vec<Operation> {
-    let mut joined: Vec<Operation> = Vec::new();
+fn join_kernels(all: impl Iterator<Item = TracedOperation>) -> Vec<TracedOperation> {
+    let mut joined: Vec<TracedOperation> = Vec::new();
     for operation in all {
         match joined.last_mut() {
             Some(last)
@@ -151,7 +151,7 @@ fn joined(all: impl Iterator<Item = Operation>) -> Vec<Operation> {
             _ => joined.push(operation),
         }
     }
-    meet(&mut joined);
+    separate_overlaps(&mut joined);
     joined
 }
 
@@ -159,7 +159,7 @@ fn joined(all: impl Iterator<Item = Operation>) -> Vec<Operation> {
 /// were rounded.
 const ROUNDED: i64 = 1_000;
 
-fn meet(all: &mut [Operation]) {
+fn separate_overlaps(all: &mut [TracedOperation]) {
     let mut last: HashMap<String, usize> = HashMap::new();
     for place in 0..all.len() {
         let (begin, thread) = (all[place].time.0, all[place].thread.clone());
@@ -196,9 +196,9 @@ mod tests {
     fn steps(names: &[&str]) -> Vec<usize> {
         let operation = |(index, name): (usize, &&str)| {
             let time = (index as i64, index as i64 + 1);
-            (Operation { name: (*name).to_owned(), thread: String::new(), time, step: 0 }, None)
+            (TracedOperation { name: (*name).to_owned(), thread: String::new(), time, step: 0 }, None)
         };
-        let mut all: Vec<(Operation, Option<u64>)> = names.iter().enumerate().map(operation).collect();
+        let mut all: Vec<(TracedOperation, Option<u64>)> = names.iter().enumerate().map(operation).collect();
         number_steps(&mut all, &HashSet::new());
         all.into_iter().map(|(operation, _)| operation.step).collect()
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Tensors by the number that timelines call them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Tensors {
+pub(super) struct TensorTable {
     names: Vec<String>,
     /// Elements and their type by name.
     sizes: HashMap<String, (u64, String)>,
@@ -18,13 +18,13 @@ pub(super) struct Tensors {
 const NAMES: &str = "gradient_name_list.json";
 const METADATA: &str = "metadata.json";
 
-impl Tensors {
+impl TensorTable {
     /// Reads what a folder of a GPU contains of them.
     ///
     /// # Errors
     /// A file that is no JSON.
     pub fn read(folder: &Path) -> Result<Self> {
-        let mut tensors = Tensors::default();
+        let mut tensors = TensorTable::default();
         let metadata = json(&folder.join(METADATA))?;
         let list = json(&folder.join(NAMES))?;
         let names = [&list, &metadata].into_iter().find_map(|source| match source {
@@ -76,7 +76,7 @@ impl Tensors {
     }
 
     /// What timelines call a tensor: its number, else its name.
-    pub fn called(&self, name: &str) -> String {
+    pub fn timeline_name(&self, name: &str) -> String {
         let place = self.names.iter().position(|known| known == name);
         place.map_or_else(|| name.to_owned(), |place| place.to_string())
     }
@@ -115,17 +115,17 @@ mod tests {
         write(NAMES, json!({"gradient_name_list": ["w", "b"], "model_name": "mlp"}));
         let output = json!([{"name": "w:0", "shape": [3, 4], "dtype": "float32"}, {"name": "b:0", "shape": [4], "dtype": "float32"}]);
         write(METADATA, json!({"gradients/mul": {"op": "Mul", "input": [], "output": output}}));
-        let tensors = Tensors::read(folder.path()).unwrap();
+        let tensors = TensorTable::read(folder.path()).unwrap();
         assert_eq!(tensors.size(&["0".to_owned(), "1".to_owned()]), Some((16, "float".to_owned())));
         assert_eq!(
-            (tensors.name("1"), tensors.called("b").as_str(), tensors.size(&["2".to_owned()])),
+            (tensors.name("1"), tensors.timeline_name("b").as_str(), tensors.size(&["2".to_owned()])),
             ("b", "1", None)
         );
         std::fs::remove_file(folder.path().join(NAMES)).unwrap();
         write(METADATA, json!({"gradient_name_list": ["w;shape=(512, 1024);dtype=float16", "b"]}));
-        let tensors = Tensors::read(folder.path()).unwrap();
+        let tensors = TensorTable::read(folder.path()).unwrap();
         assert_eq!(tensors.size(&["0".to_owned()]), Some((524_288, "half".to_owned())));
         std::fs::write(folder.path().join(METADATA), "{").unwrap();
-        assert!(Tensors::read(folder.path()).unwrap_err().to_string().contains("not JSON"));
+        assert!(TensorTable::read(folder.path()).unwrap_err().to_string().contains("not JSON"));
     }
 }

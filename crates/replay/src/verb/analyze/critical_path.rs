@@ -1,11 +1,11 @@
 //! `critical_path.json`: the replayed step in Chrome's format, each operation named `Y` if it is on the critical path, else `N`; its
 //! published name is among the arguments.
 
-use super::names::{self, Named};
+use super::names::{self, PublishedNames};
 use crate::graph::NodeId;
-use crate::replayed::Replayed;
+use crate::replayed_job::ReplayedJob;
 use crate::simulate::critical_path;
-use crate::timeline::{List, microseconds};
+use crate::timeline::{JsonList, microseconds};
 use serde_json::json;
 use std::collections::HashSet;
 use std::io;
@@ -14,13 +14,13 @@ use std::io;
 ///
 /// # Errors
 /// None that is known: it is written to memory.
-pub(super) fn of(replayed: &Replayed, names: &[Named]) -> io::Result<Vec<u8>> {
+pub(super) fn write_file(replayed: &ReplayedJob, names: &[PublishedNames]) -> io::Result<Vec<u8>> {
     let (graph, schedule) = (&replayed.step.graph, &replayed.schedule);
     let critical: HashSet<NodeId> = critical_path(graph, schedule).into_iter().collect();
     let mut text = Vec::new();
-    let mut list = List::begin(&mut text)?;
+    let mut list = JsonList::begin(&mut text)?;
     for id in schedule.order().filter(|id| graph.node(*id).duration > 0) {
-        let Named { process, standard, long } = &names[id.index()];
+        let PublishedNames { process, standard, long } = &names[id.index()];
         let category = names::category(standard).split('.').next();
         list.add(&json!({
             "name": if critical.contains(&id) { "Y" } else { "N" }, "ph": "X", "cat": category, "pid": process,

@@ -1,8 +1,8 @@
 //! `trail_dag.gml`: the operations of the replayed step of all ranks and what waits for what, in the Graph Modelling Language as
 //! networkx writes it.
 
-use super::names::Named;
-use crate::graph::Graph;
+use super::names::PublishedNames;
+use crate::graph::TaskGraph;
 use std::fmt::Write;
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use std::io::Read;
 const HEAD: &str = "Creator \"perf4sight\"\ngraph [\n  directed 1\n";
 
 /// The whole file. The time of an operation, in milliseconds, is called `avg` there.
-pub(super) fn of(graph: &Graph, names: &[Named]) -> String {
+pub(super) fn graph_file(graph: &TaskGraph, names: &[PublishedNames]) -> String {
     let mut text = HEAD.to_owned();
     for (id, name) in graph.ids().zip(names) {
         let (label, time) = (escaped(&name.long), graph.node(id).duration as f64 / 1e6);
@@ -45,19 +45,21 @@ pub(super) fn is_ours(file: File) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Builder, EdgeKind, Kind, Node, Resource, ResourceKind};
+    use crate::graph::{EdgeKind, GraphBuilder, Resource, ResourceKind, TaskNode, WorkKind};
 
     /// As `networkx.write_gml` writes labels and numbers (networkx 3.4, `escape` of readwrite/gml.py).
     #[test]
     fn graphs_are_written_as_networkx_does() {
-        let mut builder = Builder::default();
+        let mut builder = GraphBuilder::default();
         let resource = builder.resource(Resource { rank: None, kind: ResourceKind::Thread, name: String::new() });
         let call = builder.call("a", None);
-        let nodes = [1_500_000, 20]
-            .map(|duration| builder.node(Node { duration, call, resource, kind: Kind::Operation, priority: 0 }));
+        let nodes = [1_500_000, 20].map(|duration| {
+            builder.node(TaskNode { duration, call, resource, kind: WorkKind::Operation, priority: 0 })
+        });
         builder.edge(nodes[0], nodes[1], EdgeKind::Order);
-        let named = |long: &str| Named { process: String::new(), standard: String::new(), long: long.to_owned() };
-        let text = of(&builder.finish().unwrap(), &[named("host0.rank0->FW.a"), named("\"é\" & b")]);
+        let named =
+            |long: &str| PublishedNames { process: String::new(), standard: String::new(), long: long.to_owned() };
+        let text = graph_file(&builder.finish().unwrap(), &[named("host0.rank0->FW.a"), named("\"é\" & b")]);
         let nodes = "  node [\n    id 0\n    label \"host0.rank0->FW.a\"\n    avg 1.500000\n  ]\n  node [\n    id 1\n    label \"&#34;&#233;&#34; &#38; b\"\n    avg 0.000020\n  ]\n";
         assert_eq!(text, format!("{HEAD}{nodes}  edge [\n    source 0\n    target 1\n  ]\n]\n"));
     }

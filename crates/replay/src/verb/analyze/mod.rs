@@ -7,18 +7,18 @@ mod names;
 mod recorders;
 mod statistic;
 
-use super::{Drawn, Replay, collect, one_step};
-use crate::communication::Algorithm;
-use crate::ranks::Job;
-use crate::replayed;
-use crate::request::Request;
+use super::{PendingFile, ReplayVerb, collect, one_step};
+use crate::communication::CollectiveAlgorithm;
+use crate::ranks::TrainingJob;
+use crate::replayed_job;
+use crate::request::ReplayRequest;
 use crate::timeline;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_traces::is_own_timeline;
-use perf4sight_verb::config::{Setting, Values, flag, integer, number, path, text, word};
+use perf4sight_verb::config::{Setting, SettingValues, flag, integer, number, path, text, word};
 use perf4sight_verb::{Context, Summary, Verb};
-use recorders::Compared;
+use recorders::ComparedClaims;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub const SETTINGS: &[Setting] = &[
         .required()
         .help("What to do: replay, collect, statistic or optimize."),
     path("path")
-        .many()
+        .many_values()
         .commas()
         .required()
         .value("DIR")
@@ -37,19 +37,19 @@ pub const SETTINGS: &[Setting] = &[
     text("sub_option").alias("sub_option").help(
         "Of replay: smlt_delay_cmp or smlt_delay_comm, which stretch computation or communication by --delay-ratio; of optimize: tensor_fusion, xla, amp, memory, ^memory, from_opfs2tsfs, train_gpu, train_amp.",
     ),
-    number("delay_ratio", 1e-6).or("1.1").alias("delay_ratio").help("By how much the sub options stretch."),
+    number("delay_ratio", 1e-6).or_default("1.1").alias("delay_ratio").help("By how much the sub options stretch."),
 ];
 
 /// Published arguments of each of the published programs.
 pub const PUBLISHED: &[Setting] = &[
     word("platform", platforms)
-        .or("TENSORFLOW")
+        .or_default("TENSORFLOW")
         .help("What recorded the traces; the files themselves show it, and a contradiction is warned about."),
     word("comm_backend", backends)
-        .or("NCCL")
+        .or_default("NCCL")
         .alias("comm_backend")
         .help("What exchanges gradients; the files themselves show it, and a contradiction is warned about."),
-    word("nccl_algo", algorithms).or("RING").alias("nccl_algo").help("How collective operations are done."),
+    word("nccl_algo", algorithms).or_default("RING").alias("nccl_algo").help("How collective operations are done."),
     path("workspace").value("DIR").help("Folder for the results, instead of the first of --path."),
     flag("pretty").help("Accepted: results are always shown with what is necessary."),
 ];
@@ -115,7 +115,7 @@ const TABLE_OF_ALL: &str = "statistic.csv";
 ///
 /// # Errors
 /// An option or sub option that has no place here, with what takes it.
-pub fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
+pub fn parse(values: &SettingValues<'_>) -> Result<Box<dyn Verb>> {
     let traces: Vec<PathBuf> = values.get("path")?;
     let out = match (values.get::<Option<PathBuf>>("workspace")?, traces.first()) {
         (Some(workspace), _) => workspace,
@@ -123,13 +123,13 @@ pub fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
         (None, None) => return Err(values.error("path", "there is none").expected("a folder")),
     };
     let verb: Box<dyn Verb> = match values.get::<String>("option")?.as_str() {
-        "replay" => Box::new(Replayed { replay: replay(values, traces.clone(), &out)?, out }),
+        "replay" => Box::new(ReplayWithFiles { replay: replay(values, traces.clone(), &out)?, out }),
         "collect" => {
             let file = out.join(COLLECTED);
-            Box::new(Collected { verb: collect::verb(traces.clone(), file.clone()), file })
+            Box::new(CollectedTraces { verb: collect::verb(traces.clone(), file.clone()), file })
         }
         "statistic" => {
-            Box::new(Statistic { table: super::statistic::new(traces.clone(), out.join(TABLE_OF_ALL)), out })
+            Box::new(StatisticWithFile { table: super::statistic::new(traces.clone(), out.join(TABLE_OF_ALL)), out })
         }
         other => {
             let place = ELSEWHERE.iter().find(|(option, _)| *option == other).map(|(_, place)| *place);
@@ -137,10 +137,10 @@ pub fn parse(values: &Values<'_>) -> Result<Box<dyn Verb>> {
             return Err(error.help(place.unwrap_or("perf4sight optimize")));
         }
     };
-    Ok(Box::new(Compared { verb, traces, claims: recorders::claims(values)? }))
+    Ok(Box::new(ComparedClaims { verb, traces, claims: recorders::argument_claims(values)? }))
 }
 
-fn replay(values: &Values<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<Replay> {
+fn replay(values: &SettingValues<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<ReplayVerb> {
     let ratio: f64 = values.get("delay_ratio")?;
     let what_ifs = match values.get::<Option<String>>("sub_option")?.as_deref() {
         None | Some("") => Vec::new(),
@@ -151,20 +151,20 @@ fn replay(values: &Values<'_>, traces: Vec<PathBuf>, out: &Path) -> Result<Repla
             return Err(error.help("perf4sight replay shows the critical path, and --what-if what a change brings"));
         }
     };
-    let algorithm = values.named("nccl_algo", |word| Algorithm::parse(&word.to_ascii_lowercase()))?;
-    let request = Request { what_ifs, algorithm, ..Request::default() };
-    let check = |text: &String| request.check_what_if(text).map_err(|error| values.placed("delay_ratio", error));
+    let algorithm = values.parse_word("nccl_algo", |word| CollectiveAlgorithm::parse(&word.to_ascii_lowercase()))?;
+    let request = ReplayRequest { what_ifs, algorithm, ..ReplayRequest::default() };
+    let check = |text: &String| request.check_what_if(text).map_err(|error| values.with_place("delay_ratio", error));
     request.what_ifs.iter().try_for_each(check)?;
-    Ok(Replay { record: None, traces, out: out.join(REPLAY), as_all_ranks: false, request })
+    Ok(ReplayVerb { record: None, traces, out: out.join(REPLAY), as_all_ranks: false, request })
 }
 
 /// A replay that writes the published files as well.
-struct Replayed {
-    replay: Replay,
+struct ReplayWithFiles {
+    replay: ReplayVerb,
     out: PathBuf,
 }
 
-impl Verb for Replayed {
+impl Verb for ReplayWithFiles {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let [synthetic, graph, critical] = [SYNTHETIC, GRAPH, CRITICAL_PATH].map(|name| self.out.join(name));
         [&synthetic, &critical].into_iter().try_for_each(|file| check(file, is_own_timeline))?;
@@ -177,17 +177,17 @@ impl Verb for Replayed {
 /// The replayed step, its graph and its critical path, each with the file that it belongs into.
 fn published(
     [synthetic, graph, critical]: [PathBuf; 3],
-    job: &Job,
-    replayed: &replayed::Replayed,
-) -> Result<Vec<Drawn>> {
-    let replayed = one_step::of(replayed);
+    job: &TrainingJob,
+    replayed: &replayed_job::ReplayedJob,
+) -> Result<Vec<PendingFile>> {
+    let replayed = one_step::single_step(replayed);
     let names = names::of_graph(&replayed.step.graph, &job.ranks);
     let failed = |cause: io::Error| Error::io(&synthetic, "write this file", &cause);
     let mut step = Vec::new();
     timeline::write_replayed(&replayed, &mut step).map_err(failed)?;
-    let path = critical_path::of(&replayed, &names).map_err(failed)?;
-    let text = graph::of(&replayed.step.graph, &names).into_bytes();
-    let drawn = |what, file, contents| Drawn { what, file, contents };
+    let path = critical_path::write_file(&replayed, &names).map_err(failed)?;
+    let text = graph::graph_file(&replayed.step.graph, &names).into_bytes();
+    let drawn = |what, file, contents| PendingFile { what, file, contents };
     Ok(vec![
         drawn("replayed step", synthetic, step),
         drawn("graph", graph, text),
@@ -196,39 +196,43 @@ fn published(
 }
 
 /// Statistics as a table, and as the published program keeps them.
-struct Statistic {
-    table: super::statistic::Statistic,
+struct StatisticWithFile {
+    table: super::statistic::StatisticVerb,
     out: PathBuf,
 }
 
-impl Verb for Statistic {
+impl Verb for StatisticWithFile {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let published = self.out.join(STATISTIC);
         check(&published, statistic::is_ours)?;
-        self.table.check().map_err(elsewhere)?;
+        self.table.check().map_err(output_elsewhere_error)?;
         self.table.count(context, move |job| {
-            Ok(Some(Drawn { what: "statistics", file: published, contents: statistic::of(job)?.into() }))
+            Ok(Some(PendingFile {
+                what: "statistics",
+                file: published,
+                contents: statistic::statistic_file(job)?.into(),
+            }))
         })
     }
 }
 
 /// Refuses to replace a file of others.
 fn check(file: &Path, is_ours: impl FnOnce(File) -> bool) -> Result<()> {
-    overwrite::check(file, false, is_ours).map_err(elsewhere)
+    overwrite::check(file, false, is_ours).map_err(output_elsewhere_error)
 }
 
 /// The published call replaces no files of others.
-fn elsewhere(error: Error) -> Error {
+fn output_elsewhere_error(error: Error) -> Error {
     error.help("choose another folder (--workspace)")
 }
 
 /// The verb that joins traces, into a file that is not of others.
-struct Collected {
+struct CollectedTraces {
     verb: Box<dyn Verb>,
     file: PathBuf,
 }
 
-impl Verb for Collected {
+impl Verb for CollectedTraces {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         check(&self.file, is_own_timeline)?;
         self.verb.run(context)
@@ -238,21 +242,22 @@ impl Verb for Collected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_report::{Console, Mode, Settings};
-    use perf4sight_verb::config::{Document, Entry, Origin, Table, Value};
+    use perf4sight_report::{Console, ConsoleSettings, OutputMode};
+    use perf4sight_verb::config::{ConfigDocument, ConfigEntry, SettingTable, Value, ValueOrigin};
     use std::sync::Arc;
     use std::time::SystemTime;
 
-    const TABLE: Table = Table { section: "analyze", about: "", groups: &[SETTINGS, PUBLISHED, ACCEPTED] };
+    const TABLE: SettingTable =
+        SettingTable { section: "analyze", about: "", groups: &[SETTINGS, PUBLISHED, ACCEPTED] };
 
     fn verb(arguments: &[(&str, &str)]) -> Result<Box<dyn Verb>> {
-        let entry = |(key, value): &(&str, &str)| Entry {
+        let entry = |(key, value): &(&str, &str)| ConfigEntry {
             key: (*key).to_owned(),
             value: Value::Text((*value).to_owned()),
-            origin: Origin::Argument(format!("--{key}")),
+            origin: ValueOrigin::Argument(format!("--{key}")),
         };
-        let document = Document::of_arguments("analyze", arguments.iter().map(entry).collect());
-        parse(&Values::of_arguments(&document, &TABLE)?)
+        let document = ConfigDocument::of_arguments("analyze", arguments.iter().map(entry).collect());
+        parse(&SettingValues::of_arguments(&document, &TABLE)?)
     }
 
     #[test]
@@ -260,7 +265,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/chakra");
         let [traces, out] = [traces.as_path(), folder.path()].map(|path| path.to_str().unwrap());
-        let settings = Settings { mode: Mode::Json, colour: false, bars: false, width: None };
+        let settings = ConsoleSettings { mode: OutputMode::Json, colour: false, bars: false, width: None };
         let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
         let mut context =
             Context::new(console, || SystemTime::UNIX_EPOCH, Arc::default(), PathBuf::new(), String::new());
@@ -289,9 +294,9 @@ mod tests {
     #[test]
     fn results_next_to_traces_are_no_traces() {
         let folder = tempfile::tempdir().unwrap();
-        let job = [crate::synthetic::cluster(&crate::synthetic::Cluster::default(), 1).unwrap()];
+        let job = [crate::synthetic::cluster(&crate::synthetic::SyntheticCluster::default(), 1).unwrap()];
         crate::synthetic::write_traces(&job, &[], folder.path()).unwrap();
-        let settings = Settings { mode: Mode::Json, colour: false, bars: false, width: None };
+        let settings = ConsoleSettings { mode: OutputMode::Json, colour: false, bars: false, width: None };
         let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
         let mut context =
             Context::new(console, || SystemTime::UNIX_EPOCH, Arc::default(), PathBuf::new(), String::new());

@@ -1,8 +1,8 @@
 //! The published names of operations (trace_utils.py of joapolarbear/dpro): `host0.rank1->BW.layer~>2` is an operation of the
 //! backward pass on the second GPU of the first host, the third of that name.
 
-use crate::graph::{Graph, Kind, NodeId};
-use crate::ranks::Rank;
+use crate::graph::{NodeId, TaskGraph, WorkKind};
+use crate::ranks::JobRank;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -43,7 +43,7 @@ const PARTS: [(&str, &str); 9] = [
 ];
 
 /// The process of a rank: its folders where it has those of the published layout, else as if all ranks were on one host.
-pub(super) fn process(rank: &Rank) -> String {
+pub(super) fn process(rank: &JobRank) -> String {
     let folders = Some(&rank.trace.file).filter(|file| file.is_dir());
     let of_folders = folders.and_then(|gpu| {
         let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
@@ -77,7 +77,7 @@ pub(super) fn long(process: &str, standard: &str, suffix: Option<&str>) -> Strin
 }
 
 /// A node of a graph by its published names.
-pub(super) struct Named {
+pub(super) struct PublishedNames {
     pub process: String,
     pub standard: String,
     /// The whole name, which no other node has.
@@ -85,18 +85,18 @@ pub(super) struct Named {
 }
 
 /// The names of all nodes. The second of a name ends in 1, the third in 2.
-pub(super) fn of_graph(graph: &Graph, ranks: &[Rank]) -> Vec<Named> {
+pub(super) fn of_graph(graph: &TaskGraph, ranks: &[JobRank]) -> Vec<PublishedNames> {
     let processes: BTreeMap<u32, String> = ranks.iter().map(|rank| (rank.number, process(rank))).collect();
     let mut seen: HashMap<String, usize> = HashMap::new();
     let name = |id: NodeId| {
         let process = graph.resource_of(id).rank.and_then(|rank| processes.get(&rank).cloned());
         let process = process.unwrap_or_else(|| NO_PROCESS.to_owned());
-        let is_exchange = matches!(graph.node(id).kind, Kind::Transfer | Kind::Wait | Kind::Launch);
+        let is_exchange = matches!(graph.node(id).kind, WorkKind::Transfer | WorkKind::Wait | WorkKind::Launch);
         let standard = standard(graph.name(id), is_exchange);
         let first = long(&process, &standard, None);
         let before = seen.entry(first.clone()).and_modify(|count| *count += 1).or_insert(0);
         let long = if *before == 0 { first } else { long(&process, &standard, Some(&before.to_string())) };
-        Named { process, standard, long }
+        PublishedNames { process, standard, long }
     };
     graph.ids().map(name).collect()
 }

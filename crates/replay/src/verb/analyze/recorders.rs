@@ -2,12 +2,12 @@
 
 use crate::inputs::{Recorders, recorders};
 use perf4sight_base::error::Result;
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use perf4sight_verb::{Context, Summary, Verb};
 use std::path::PathBuf;
 
 /// A verb that first warns of arguments that contradict the files, which are read as what they are.
-pub(super) struct Compared {
+pub(super) struct ComparedClaims {
     pub verb: Box<dyn Verb>,
     pub traces: Vec<PathBuf>,
     /// `--platform` and `--comm_backend`, if they are given.
@@ -18,12 +18,12 @@ pub(super) struct Compared {
 ///
 /// # Errors
 /// Values that cannot be read.
-pub(super) fn claims(values: &Values<'_>) -> Result<[Option<String>; 2]> {
+pub(super) fn argument_claims(values: &SettingValues<'_>) -> Result<[Option<String>; 2]> {
     let claim = |key| values.writes(key).then(|| values.get::<String>(key)).transpose();
     Ok([claim("platform")?, claim("comm_backend")?])
 }
 
-impl Verb for Compared {
+impl Verb for ComparedClaims {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let [platform, backend] = self.claims.each_ref().map(|claim| claim.as_deref().unwrap_or_default());
         contradictions(platform, backend, recorders(&self.traces))

@@ -4,11 +4,11 @@
 //! texts and lists is Python, too.
 
 use super::names;
-use crate::ranks::{Job, Rank, Step};
-use crate::statistic::{Kind, counted};
+use crate::ranks::{JobRank, TrainingJob, TrainingStep};
+use crate::statistic::{StatisticKind, counted_events};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::median;
-use perf4sight_traces::{Event, Trace};
+use perf4sight_traces::{Trace, TraceEvent};
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::fs::File;
@@ -34,7 +34,7 @@ impl<K: Serialize, V: Serialize> Serialize for Dictionary<K, V> {
 
 /// An operation of a rank; milliseconds.
 #[derive(Serialize)]
-struct Operation {
+struct PublishedOperation {
     cnt: usize,
     time: Vec<f64>,
     min_t: f64,
@@ -48,7 +48,7 @@ struct Operation {
 
 /// The operations of a category.
 #[derive(Default, Serialize)]
-struct Category {
+struct PublishedCategory {
     max_t: f64,
     max_name: String,
     time: f64,
@@ -61,7 +61,7 @@ struct Category {
 ///
 /// # Errors
 /// None that is known: all of it is numbers and texts.
-pub(super) fn of(job: &Job) -> Result<String> {
+pub(super) fn statistic_file(job: &TrainingJob) -> Result<String> {
     let operations = operations(job);
     let lengths = lengths(job);
     let time = typical(&lengths);
@@ -82,8 +82,8 @@ pub(super) fn is_ours(file: File) -> bool {
 }
 
 /// The milliseconds of each step, on average over the ranks.
-fn lengths(job: &Job) -> Vec<f64> {
-    let length = |(rank, own): (usize, &Rank), step: &crate::ranks::JobStep| {
+fn lengths(job: &TrainingJob) -> Vec<f64> {
+    let length = |(rank, own): (usize, &JobRank), step: &crate::ranks::JobStep| {
         let (begin, end) = own.steps[step.of[rank]].window;
         (end - begin) as f64 / 1e6
     };
@@ -105,32 +105,32 @@ fn variance(values: &[f64], mean: f64) -> f64 {
 }
 
 /// An operation, as it is found in the traces: milliseconds, and when it first appeared.
-struct Seen {
+struct FoundOperation {
     first: (i64, String, usize),
     cat: &'static str,
     time: Vec<f64>,
 }
 
-fn operations(job: &Job) -> Dictionary<String, Operation> {
-    let mut seen: HashMap<String, Seen> = HashMap::new();
+fn operations(job: &TrainingJob) -> Dictionary<String, PublishedOperation> {
+    let mut seen: HashMap<String, FoundOperation> = HashMap::new();
     for (index, rank) in job.ranks.iter().enumerate() {
         let process = names::process(rank);
-        let steps: Vec<&Step> = job.steps.iter().map(|step| &rank.steps[step.of[index]]).collect();
+        let steps: Vec<&TrainingStep> = job.steps.iter().map(|step| &rank.steps[step.of[index]]).collect();
         // Hosts have clocks of their own, which agree about the first step.
         let begin = steps.first().map_or(0, |step| step.window.0);
         for (kind, event, _) in
-            counted(&rank.trace, &steps).filter(|(_, event, _)| is_operation(rank.trace.name(event)))
+            counted_events(&rank.trace, &steps).filter(|(_, event, _)| is_operation(rank.trace.name(event)))
         {
-            let standard = names::standard(rank.trace.name(event), kind == Kind::Exchange);
+            let standard = names::standard(rank.trace.name(event), kind == StatisticKind::Exchange);
             let long = names::long(&process, &standard, message(&rank.trace, event));
             let own = seen.entry(long).or_insert_with(|| {
                 let cat = names::category(&standard);
-                Seen { first: (event.start - begin, standard, index), cat, time: Vec::new() }
+                FoundOperation { first: (event.start - begin, standard, index), cat, time: Vec::new() }
             });
             own.time.push(event.duration as f64 / 1e6);
         }
     }
-    let mut seen: Vec<(String, Seen)> = seen.into_iter().collect();
+    let mut seen: Vec<(String, FoundOperation)> = seen.into_iter().collect();
     seen.sort_by(|(one, first), (other, second)| (&first.first, one).cmp(&(&second.first, other)));
     let numbered = seen.into_iter().enumerate();
     Dictionary(numbered.map(|(id, (name, seen))| (name, operation(id, seen.cat, seen.time))).collect())
@@ -143,18 +143,18 @@ fn is_operation(name: &str) -> bool {
 }
 
 /// The numbers of loop, channel, chunk and slice of a message of the patched NCCL.
-fn message<'a>(trace: &'a Trace, event: &Event) -> Option<&'a str> {
+fn message<'a>(trace: &'a Trace, event: &TraceEvent) -> Option<&'a str> {
     let name = trace.name(event);
     let is_message = name.ends_with(".SEND") || name.ends_with(".RECV");
     let (_, numbers) = trace.collective(event).filter(|_| is_message)?.operation.split_once(' ')?;
     Some(numbers)
 }
 
-fn operation(id: usize, cat: &'static str, time: Vec<f64>) -> Operation {
+fn operation(id: usize, cat: &'static str, time: Vec<f64>) -> PublishedOperation {
     let mut sorted = time.clone();
     sorted.sort_by(f64::total_cmp);
     let avg = mean(&time);
-    Operation {
+    PublishedOperation {
         cnt: time.len(),
         min_t: sorted[0],
         max_t: sorted[sorted.len() - 1],
@@ -167,11 +167,11 @@ fn operation(id: usize, cat: &'static str, time: Vec<f64>) -> Operation {
     }
 }
 
-fn categories(operations: &Dictionary<String, Operation>) -> Dictionary<&'static str, Category> {
-    let mut categories: Vec<(&str, Category)> = Vec::new();
+fn categories(operations: &Dictionary<String, PublishedOperation>) -> Dictionary<&'static str, PublishedCategory> {
+    let mut categories: Vec<(&str, PublishedCategory)> = Vec::new();
     for (name, operation) in &operations.0 {
         let place = categories.iter().position(|(known, _)| *known == operation.cat).unwrap_or_else(|| {
-            categories.push((operation.cat, Category::default()));
+            categories.push((operation.cat, PublishedCategory::default()));
             categories.len() - 1
         });
         let category = &mut categories[place].1;

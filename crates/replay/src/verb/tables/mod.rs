@@ -3,9 +3,9 @@
 pub(in crate::verb) mod replayed;
 
 use crate::Analysis;
-use perf4sight_base::summary::Summary;
+use perf4sight_base::summary::ValueSummary;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Table, TableColumn};
 use perf4sight_traces::shortened::brief;
 
 /// Ranks with a row, those that the others wait for longest first if there are more.
@@ -19,7 +19,7 @@ const PAIRS: usize = 20;
 const SUREST: f64 = 0.001;
 
 /// All tables for the console.
-pub(in crate::verb) fn of(analysis: &Analysis) -> Vec<Table> {
+pub(in crate::verb) fn console_tables(analysis: &Analysis) -> Vec<Table> {
     let tables = [ranks(analysis), pairs(analysis), excess(analysis), communication(analysis)];
     tables.into_iter().filter(|table| !table.is_empty()).collect()
 }
@@ -28,17 +28,17 @@ pub(in crate::verb) fn of(analysis: &Analysis) -> Vec<Table> {
 pub(in crate::verb) fn ranks(analysis: &Analysis) -> Table {
     let clocks = &analysis.clocks.ranks;
     let drifts = clocks.iter().any(|clock| clock.drift.is_some());
-    let drift = drifts.then(|| Column::number("clock_drift_us_per_s", "drifts, µs/s"));
+    let drift = drifts.then(|| TableColumn::number("clock_drift_us_per_s", "drifts, µs/s"));
     let columns = [
-        Column::number("rank", "rank"),
-        Column::number("steps", "steps"),
-        Column::number("step_ms", "own step"),
-        Column::number("waits_ms", "waits"),
-        Column::number("waited_for_ms", "others wait"),
-        Column::number("exposed_ms", "exposed"),
-        Column::number("hidden_ms", "hidden"),
-        Column::number("clock_ms", "clock off"),
-        Column::number("clock_sure_ms", "± (95 %)"),
+        TableColumn::number("rank", "rank"),
+        TableColumn::number("steps", "steps"),
+        TableColumn::number("step_ms", "own step"),
+        TableColumn::number("waits_ms", "waits"),
+        TableColumn::number("waited_for_ms", "others wait"),
+        TableColumn::number("exposed_ms", "exposed"),
+        TableColumn::number("hidden_ms", "hidden"),
+        TableColumn::number("clock_ms", "clock off"),
+        TableColumn::number("clock_sure_ms", "± (95 %)"),
     ];
     let is_one = clocks.len() > 1 && clocks.iter().all(|clock| clock.is_first);
     let title = if is_one { "By rank, per step, on the one clock of their host" } else { "By rank, per step" };
@@ -57,9 +57,9 @@ pub(in crate::verb) fn ranks(analysis: &Analysis) -> Table {
         let row = [
             u64::from(analysis.job.ranks[rank].number).into(),
             (analysis.job.steps.len() as u64).into(),
-            mean(Summary::of(&analysis.steps(rank))),
-            known(mean(analysis.waits(rank))),
-            known(mean(caused(analysis, rank))),
+            mean(ValueSummary::compute(&analysis.steps(rank))),
+            known(mean(analysis.waiting_summary(rank))),
+            known(mean(caused_waiting(analysis, rank))),
             Milliseconds(communication.exposed).into(),
             Milliseconds(communication.hidden).into(),
             Milliseconds(clock.offset / 1e6).into(),
@@ -70,30 +70,30 @@ pub(in crate::verb) fn ranks(analysis: &Analysis) -> Table {
     table
 }
 
-fn mean(summary: Option<Summary>) -> Cell {
+fn mean(summary: Option<ValueSummary>) -> Cell {
     summary.map(|summary| Milliseconds(summary.mean)).into()
 }
 
-fn caused(analysis: &Analysis, rank: usize) -> Option<Summary> {
+fn caused_waiting(analysis: &Analysis, rank: usize) -> Option<ValueSummary> {
     Some(analysis.stragglers.iter().find(|straggler| straggler.rank == rank)?.caused)
 }
 
 /// Who waits for whom, the longest waiting first.
 pub(in crate::verb) fn pairs(analysis: &Analysis) -> Table {
     let columns = [
-        Column::number("rank", "rank"),
-        Column::number("for_rank", "waits for rank"),
-        Column::number("mean_ms", "mean"),
-        Column::number("low_ms", "95 % from"),
-        Column::number("high_ms", "to"),
-        Column::number("percent", "of the mean step"),
+        TableColumn::number("rank", "rank"),
+        TableColumn::number("for_rank", "waits for rank"),
+        TableColumn::number("mean_ms", "mean"),
+        TableColumn::number("low_ms", "95 % from"),
+        TableColumn::number("high_ms", "to"),
+        TableColumn::number("percent", "of the mean step"),
     ];
     let mut table = Table::new("Who waits for whom, per step", columns);
     let length = analysis.step().map_or(0.0, |step| step.mean);
     let ranks = 0..analysis.job.ranks.len();
     let pairs = ranks.clone().flat_map(|rank| ranks.clone().map(move |other| (rank, other)));
     let waits = pairs.filter(|(rank, other)| rank != other);
-    let mut waits: Vec<(usize, usize, Summary)> =
+    let mut waits: Vec<(usize, usize, ValueSummary)> =
         waits.filter_map(|(rank, other)| Some((rank, other, analysis.waiting.summary(rank, other)?))).collect();
     waits.retain(|(_, _, wait)| wait.mean > 0.0);
     waits.sort_by(|one, other| other.2.mean.total_cmp(&one.2.mean));
@@ -116,11 +116,11 @@ pub(in crate::verb) fn pairs(analysis: &Analysis) -> Table {
 /// What the first straggler does longer than the other ranks.
 pub(in crate::verb) fn excess(analysis: &Analysis) -> Table {
     let columns = [
-        Column::text("activity", "what"),
-        Column::text("kind", "which is"),
-        Column::number("own_ms", "takes"),
-        Column::number("others_ms", "on others"),
-        Column::number("longer_ms", "longer"),
+        TableColumn::text("activity", "what"),
+        TableColumn::text("kind", "which is"),
+        TableColumn::number("own_ms", "takes"),
+        TableColumn::number("others_ms", "on others"),
+        TableColumn::number("longer_ms", "longer"),
     ];
     let first = analysis.first_straggler();
     let number = first.map_or(0, |straggler| analysis.job.ranks[straggler.rank].number);
@@ -145,13 +145,13 @@ pub(in crate::verb) fn excess(analysis: &Analysis) -> Table {
 /// Communication of each rank by group and kind.
 pub(in crate::verb) fn communication(analysis: &Analysis) -> Table {
     let columns = [
-        Column::number("rank", "rank"),
-        Column::text("group", "group"),
-        Column::text("operation", "exchange"),
-        Column::number("count", "per step"),
-        Column::number("exposed_ms", "exposed"),
-        Column::number("waiting_ms", "of which waiting"),
-        Column::number("hidden_ms", "hidden"),
+        TableColumn::number("rank", "rank"),
+        TableColumn::text("group", "group"),
+        TableColumn::text("operation", "exchange"),
+        TableColumn::number("count", "per step"),
+        TableColumn::number("exposed_ms", "exposed"),
+        TableColumn::number("waiting_ms", "of which waiting"),
+        TableColumn::number("hidden_ms", "hidden"),
     ];
     let mut table = Table::new("Communication per step: exposed, and hidden behind computation", columns);
     let ranks = analysis.job.ranks.iter().zip(&analysis.exposed);

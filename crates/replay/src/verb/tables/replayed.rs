@@ -1,18 +1,17 @@
 //! The tables of the replay: steps, the critical path, what communication costs, what changes would bring.
 
 use crate::Analysis;
-use crate::graph::Kind;
-use crate::replayed::Replayed;
-use crate::simulate::Share;
+use crate::graph::WorkKind;
+use crate::replayed_job::ReplayedJob;
+use crate::simulate::CriticalShare;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Cell, Column, Table};
+use perf4sight_report::{Cell, Table, TableColumn};
 use perf4sight_traces::shortened::brief;
 
 /// Rows of the critical path.
 const ROWS: usize = 8;
 
-/// The tables for the console.
-pub(in crate::verb) fn of(replayed: &Replayed) -> Vec<Table> {
+pub(in crate::verb) fn console_tables(replayed: &ReplayedJob) -> Vec<Table> {
     vec![critical(replayed), what_ifs(replayed)]
 }
 
@@ -21,15 +20,15 @@ fn milliseconds(nanoseconds: f64) -> Milliseconds {
 }
 
 /// Each step as recorded, as graphs predict it that were built without it, and replayed with its own durations.
-pub(in crate::verb) fn steps(analysis: &Analysis, replayed: &Replayed) -> Table {
+pub(in crate::verb) fn steps(analysis: &Analysis, replayed: &ReplayedJob) -> Table {
     let columns = [
-        Column::text("step", "step"),
-        Column::number("recorded_ms", "recorded"),
-        Column::number("predicted_ms", "predicted without it"),
-        Column::number("error_percent", "difference"),
-        Column::number("under_load_error_percent", "with its load"),
-        Column::number("replayed_ms", "replayed with its own durations"),
-        Column::number("replayed_error_percent", "difference of that"),
+        TableColumn::text("step", "step"),
+        TableColumn::number("recorded_ms", "recorded"),
+        TableColumn::number("predicted_ms", "predicted without it"),
+        TableColumn::number("error_percent", "difference"),
+        TableColumn::number("under_load_error_percent", "with its load"),
+        TableColumn::number("replayed_ms", "replayed with its own durations"),
+        TableColumn::number("replayed_error_percent", "difference of that"),
     ];
     let mut table = Table::new("Each step, recorded, predicted and replayed", columns);
     for step in &replayed.steps {
@@ -48,12 +47,12 @@ pub(in crate::verb) fn steps(analysis: &Analysis, replayed: &Replayed) -> Table 
 }
 
 /// The time on the critical path by rank and kind.
-pub(in crate::verb) fn critical(replayed: &Replayed) -> Table {
+pub(in crate::verb) fn critical(replayed: &ReplayedJob) -> Table {
     let columns = [
-        Column::text("what", "what"),
-        Column::number("rank", "rank"),
-        Column::number("time_ms", "takes"),
-        Column::number("percent", "share"),
+        TableColumn::text("what", "what"),
+        TableColumn::number("rank", "rank"),
+        TableColumn::number("time_ms", "takes"),
+        TableColumn::number("percent", "share"),
     ];
     let mut table = Table::new("The critical path of the replayed step", columns);
     for share in replayed.critical.iter().take(ROWS) {
@@ -68,8 +67,8 @@ pub(in crate::verb) fn critical(replayed: &Replayed) -> Table {
 }
 
 /// The operations on the critical path: how much shorter the step gets with each, as long as the path stays.
-pub(in crate::verb) fn names(replayed: &Replayed) -> Table {
-    let columns = [Column::text("name", "operation"), Column::number("time_ms", "on the critical path")];
+pub(in crate::verb) fn names(replayed: &ReplayedJob) -> Table {
+    let columns = [TableColumn::text("name", "operation"), TableColumn::number("time_ms", "on the critical path")];
     let mut table = Table::new("Operations on the critical path", columns);
     for (name, time) in replayed.names.iter().take(2 * ROWS) {
         table.row([brief(name).into(), milliseconds(*time as f64).into()]);
@@ -77,34 +76,34 @@ pub(in crate::verb) fn names(replayed: &Replayed) -> Table {
     table
 }
 
-fn rank(share: &Share) -> Cell {
+fn rank(share: &CriticalShare) -> Cell {
     share.rank.map(u64::from).into()
 }
 
-pub(in crate::verb) fn kind(kind: Kind) -> &'static str {
+pub(in crate::verb) fn kind(kind: WorkKind) -> &'static str {
     match kind {
-        Kind::Start => "later start",
-        Kind::Backlog => "kernels of earlier steps",
-        Kind::Operation => "operations on the CPU",
-        Kind::Gap => "nothing recorded: Python, delays",
-        Kind::Kernel => "kernels and copies",
-        Kind::Launch => "launch of exchanges",
-        Kind::Transfer => "transfer",
-        Kind::Wait => "end of exchanges",
+        WorkKind::Start => "later start",
+        WorkKind::Backlog => "kernels of earlier steps",
+        WorkKind::Operation => "operations on the CPU",
+        WorkKind::Gap => "nothing recorded: Python, delays",
+        WorkKind::Kernel => "kernels and copies",
+        WorkKind::Launch => "launch of exchanges",
+        WorkKind::Transfer => "transfer",
+        WorkKind::Wait => "end of exchanges",
     }
 }
 
 /// What each scenario brings.
-pub(in crate::verb) fn what_ifs(replayed: &Replayed) -> Table {
+pub(in crate::verb) fn what_ifs(replayed: &ReplayedJob) -> Table {
     let columns = [
-        Column::text("what_if", "what if"),
-        Column::number("step_ms", "replayed step"),
-        Column::number("low_ms", "95 % from"),
-        Column::number("high_ms", "to"),
-        Column::number("change_percent", "change"),
-        Column::text("critical", "then most on the critical path"),
+        TableColumn::text("what_if", "what if"),
+        TableColumn::number("step_ms", "replayed step"),
+        TableColumn::number("low_ms", "95 % from"),
+        TableColumn::number("high_ms", "to"),
+        TableColumn::number("change_percent", "change"),
+        TableColumn::text("critical", "then most on the critical path"),
     ];
-    let before = replayed.answered().next().map(|(_, outcome)| milliseconds(outcome.before as f64));
+    let before = replayed.answered_scenarios().next().map(|(_, outcome)| milliseconds(outcome.before as f64));
     let title = before
         .map_or("What changes would bring".to_owned(), |step| format!("What changes would bring to a step of {step}"));
     let mut table = Table::new(title, columns);
@@ -136,14 +135,14 @@ pub(in crate::verb) fn what_ifs(replayed: &Replayed) -> Table {
 }
 
 /// What communication costs, by group.
-pub(in crate::verb) fn communication(replayed: &Replayed) -> Table {
+pub(in crate::verb) fn communication(replayed: &ReplayedJob) -> Table {
     let columns = [
-        Column::text("group", "group"),
-        Column::number("gigabits", "Gb/s"),
-        Column::number("gigabits_low", "95 % from"),
-        Column::number("gigabits_high", "to"),
-        Column::number("latency_ms", "a message"),
-        Column::text("latency_is", "which is"),
+        TableColumn::text("group", "group"),
+        TableColumn::number("gigabits", "Gb/s"),
+        TableColumn::number("gigabits_low", "95 % from"),
+        TableColumn::number("gigabits_high", "to"),
+        TableColumn::number("latency_ms", "a message"),
+        TableColumn::text("latency_is", "which is"),
     ];
     let mut table = Table::new("What communication costs", columns);
     for (name, cost) in replayed.groups.iter().zip(&replayed.communication.groups) {
@@ -163,12 +162,12 @@ pub(in crate::verb) fn communication(replayed: &Replayed) -> Table {
 }
 
 /// Each rank's part of the typical step.
-pub(in crate::verb) fn ranks(replayed: &Replayed) -> Table {
+pub(in crate::verb) fn ranks(replayed: &ReplayedJob) -> Table {
     let columns = [
-        Column::number("rank", "rank"),
-        Column::number("step_ms", "own step"),
-        Column::number("low_ms", "9 in 10 from"),
-        Column::number("high_ms", "to"),
+        TableColumn::number("rank", "rank"),
+        TableColumn::number("step_ms", "own step"),
+        TableColumn::number("low_ms", "9 in 10 from"),
+        TableColumn::number("high_ms", "to"),
     ];
     let mut table = Table::new("The replayed step by rank", columns);
     for one in &replayed.ranks {
@@ -179,15 +178,15 @@ pub(in crate::verb) fn ranks(replayed: &Replayed) -> Table {
 }
 
 /// What changes would bring by a replay of one rank by itself, which takes waiting for communication.
-pub(in crate::verb) fn alone(replayed: &Replayed) -> Table {
+pub(in crate::verb) fn single_rank_table(replayed: &ReplayedJob) -> Table {
     let columns = [
-        Column::text("what_if", "what if"),
-        Column::number("step_ms", "replayed step"),
-        Column::number("alone_ms", "by one rank alone"),
-        Column::number("difference_percent", "difference"),
+        TableColumn::text("what_if", "what if"),
+        TableColumn::number("step_ms", "replayed step"),
+        TableColumn::number("alone_ms", "by one rank alone"),
+        TableColumn::number("difference_percent", "difference"),
     ];
     let mut table = Table::new("The same by a replay of one rank, as Daydream's", columns);
-    for (text, outcome) in replayed.answered() {
+    for (text, outcome) in replayed.answered_scenarios() {
         let Some(alone) = outcome.alone else { continue };
         let difference = Percent(100.0 * (alone / outcome.after.time.max(1.0) - 1.0));
         table.row([

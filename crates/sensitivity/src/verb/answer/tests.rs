@@ -1,6 +1,6 @@
 //! Tests of `answer`.
 
-use super::super::points::Configuration;
+use super::super::points::ResourceConfiguration;
 use super::super::points::tests::{profile_of, run};
 use super::super::profile::JobFacts;
 use super::*;
@@ -8,11 +8,11 @@ use super::*;
 /// The same rate with 1, 2 and 3 CPUs: where others disturbed the job at 3, the knee may be anywhere up to there.
 #[test]
 fn what_a_knee_that_is_not_verified_leaves_open_is_said() {
-    let point = |cpus: f64| Point {
-        configuration: Configuration { cpus, memory: None, storage: None },
+    let point = |cpus: f64| MeasuredPoint {
+        configuration: ResourceConfiguration { cpus, memory: None, storage: None },
         runs: vec![run(30.0, 10.0)],
     };
-    let profile = Profile {
+    let profile = SensitivityProfile {
         job: JobFacts { gpus: 1, ..profile_of(Vec::new(), 3.0).job },
         ..profile_of([1.0, 2.0, 3.0].map(point).to_vec(), 3.0)
     };
@@ -37,7 +37,7 @@ fn what_storage_does_is_told_as_far_as_it_is_known() {
 /// 2^0.1 is 1.0718; an epoch that is less than 5 % longer is not reported.
 #[test]
 fn an_overlap_is_told_with_its_interval() {
-    let overlap = |in_turn: f64, between: [f64; 2]| together(MeasuredOverlap { in_turn, between });
+    let overlap = |in_turn: f64, between: [f64; 2]| overlap_sentence(MeasuredOverlap { in_turn, between });
     assert_eq!(
         overlap(0.1, [0.0, 1.0]).unwrap(),
         "where reading and computing take as long, an epoch takes 7.2 % (0.0 % to 100.0 %) longer than either"
@@ -51,7 +51,10 @@ fn of_a_rate_that_may_be_ten_times_as_high_the_lower_end_is_told() {
     let point = |high: f64| {
         let mut run = run(9.74, 10.0);
         run.measured.as_mut().unwrap().rate.interval = [9.63, high];
-        Point { configuration: Configuration { cpus: 2.0, memory: None, storage: None }, runs: vec![run] }
+        MeasuredPoint {
+            configuration: ResourceConfiguration { cpus: 2.0, memory: None, storage: None },
+            runs: vec![run],
+        }
     };
     assert_eq!(rate_words(&point(99.5)).unwrap(), "at least 9.63 iterations/s (how many more is not known)");
     assert_eq!(rate_words(&point(9.9)).unwrap(), "9.74 iterations/s (9.63 to 9.90)");

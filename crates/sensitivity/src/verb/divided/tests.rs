@@ -3,19 +3,19 @@
 use super::super::simulated::SimulatedJob;
 use super::*;
 use perf4sight_limit::{BackendInfo, Resource};
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 use tempfile::TempDir;
 
 fn context() -> Context {
-    let settings = Settings { mode: Mode::Quiet, colour: false, bars: false, width: None };
+    let settings = ConsoleSettings { mode: OutputMode::Quiet, colour: false, bars: false, width: None };
     let console = Console::writing_to(settings, std::io::sink(), std::io::sink());
     Context::new(console, || SystemTime::UNIX_EPOCH, Arc::new(AtomicBool::new(false)), PathBuf::new(), String::new())
 }
 
-fn asked(folder: &TempDir, out: &str) -> Sensitivity {
+fn settings(folder: &TempDir, out: &str) -> Sensitivity {
     Sensitivity {
         command: vec!["true".to_owned()],
         out: folder.path().join(out),
@@ -26,7 +26,7 @@ fn asked(folder: &TempDir, out: &str) -> Sensitivity {
 }
 
 /// What the simulated job's machine is seen as, with the names of real limiters.
-fn around(asked: &Sensitivity, job: &SimulatedJob) -> Surroundings {
+fn surroundings_of(asked: &Sensitivity, job: &SimulatedJob) -> JobSurroundings {
     let limiter: &'static BackendInfo = serde_json::from_str("\"control group v2\"").unwrap();
     let mut around = job.surroundings(asked);
     around.survey.resources.iter_mut().for_each(|held| held.by = held.by.map(|_| limiter));
@@ -37,13 +37,13 @@ fn around(asked: &Sensitivity, job: &SimulatedJob) -> Surroundings {
 fn task(asked: &Sensitivity, items: &[String], number: usize, job: &SimulatedJob) -> PathBuf {
     let own = Sensitivity { out: asked.out.join(format!("task-{number}")), ..asked.clone() };
     fs::create_dir_all(&own.out).unwrap();
-    let (mut context, around) = (context(), around(&own, job));
+    let (mut context, around) = (context(), surroundings_of(&own, job));
     fs::write(own.out.join(FILE), json(&around)).unwrap();
     let runner = job.runner(&own, &around, Arc::clone(&context.cancel));
     let mut campaign = own.campaign(&around, &runner).unwrap();
     let progress = campaign.progress(1, &context);
     for name in items {
-        let wanted = Wanted::parse(name, &campaign, around.most).unwrap();
+        let wanted = WantedPoint::parse(name, &campaign, around.most).unwrap();
         let point = campaign.measure(wanted.configuration, wanted.goal, &progress).unwrap().unwrap();
         campaign.keep(point, &progress).unwrap();
     }
@@ -92,7 +92,7 @@ fn job() -> SimulatedJob {
 #[test]
 fn tasks_find_the_knee_and_the_epochs_that_one_machine_finds() {
     let folder = TempDir::new().unwrap();
-    let (alone, tasks) = (asked(&folder, "alone"), asked(&folder, "tasks"));
+    let (alone, tasks) = (settings(&folder, "alone"), settings(&folder, "tasks"));
     let [alone, tasks] = [alone, tasks].map(|asked| Sensitivity { batch: Some(10), ..asked });
     alone.simulate(&job(), &mut context()).unwrap();
     fs::create_dir_all(&tasks.out).unwrap();
@@ -118,7 +118,7 @@ fn tasks_find_the_knee_and_the_epochs_that_one_machine_finds() {
 #[test]
 fn a_lost_task_costs_its_point() {
     let folder = TempDir::new().unwrap();
-    let asked = Sensitivity { cpu: Some(8.0), cpu_step: Some(1.0), ..asked(&folder, "out") };
+    let asked = Sensitivity { cpu: Some(8.0), cpu_step: Some(1.0), ..settings(&folder, "out") };
     let job = SimulatedJob { rate: |cpus| cpus.powf(0.6), cpus: 8.0, ..SimulatedJob::default() };
     fs::create_dir_all(&asked.out).unwrap();
     asked.merge(&[task(&asked, &[FIRST.to_owned()], 0, &job)], &mut context()).unwrap();
@@ -133,7 +133,7 @@ fn a_lost_task_costs_its_point() {
 #[test]
 fn a_budget_ends_the_rounds() {
     let folder = TempDir::new().unwrap();
-    let asked = Sensitivity { budget: Some(Duration::from_secs(1)), ..asked(&folder, "out") };
+    let asked = Sensitivity { budget: Some(Duration::from_secs(1)), ..settings(&folder, "out") };
     fs::create_dir_all(&asked.out).unwrap();
     assert_eq!(measure(&asked, &job()), 1);
     Divisible::conclude(&asked, &mut context()).unwrap();
@@ -146,17 +146,17 @@ fn what_cannot_be_divided_or_compared_is_refused() {
     let refused = |asked: &Sensitivity| {
         asked.items(&PlannedFiles::default(), &mut context()).err().map(|error| error.to_string()).unwrap()
     };
-    assert!(refused(&Sensitivity { overwrite: true, ..asked(&folder, "out") }).contains("submit everything again"));
+    assert!(refused(&Sensitivity { overwrite: true, ..settings(&folder, "out") }).contains("submit everything again"));
     // Points that were measured here are of a machine that nobody wrote down.
-    let here = asked(&folder, "here");
+    let here = settings(&folder, "here");
     here.simulate(&job(), &mut context()).unwrap();
     assert!(refused(&here).contains("measured without --slurm"));
     fs::create_dir_all(folder.path().join("out")).unwrap();
     fs::write(folder.path().join("out").join(FILE), "{}").unwrap();
-    assert!(refused(&asked(&folder, "out")).contains("not written by this version"));
+    assert!(refused(&settings(&folder, "out")).contains("not written by this version"));
     let survey = job().surroundings(&here).survey;
     let weaker = SimulatedJob { limited: &[Resource::Cpus], ..job() }.surroundings(&here).survey;
-    let [before, now] = [survey, weaker].map(|survey| kind(Setting::new(), &survey));
+    let [before, now] = [survey, weaker].map(|survey| kind(MachineProperties::new(), &survey));
     let error = check_kind(&before, &now).unwrap_err().to_string();
     assert!(error.contains("limiter of storage was simulation, is nothing"), "{error}");
 }

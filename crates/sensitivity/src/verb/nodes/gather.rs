@@ -1,15 +1,15 @@
 //! Waits on node 0 until all other nodes have connected, and refuses connections that do not belong to the job.
 
-use super::member::Member;
-use super::message::{self, Hello, Machine, Order};
-use super::rendezvous::Nodes;
-use super::team::Team;
+use super::member::NodeMember;
+use super::message::{self, HelloMessage, LeaderOrder, NodeMachine};
+use super::rendezvous::NodeSettings;
+use super::team::NodeTeam;
 use super::{job, name};
 use crate::verb::Sensitivity;
-use crate::verb::surroundings::Surroundings;
+use crate::verb::surroundings::JobSurroundings;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::link::{Link, Listener, Received};
-use perf4sight_machine::{Deadline, Setting, Watch};
+use perf4sight_machine::link::{LineLink, LinkListener, ReceivedLine};
+use perf4sight_machine::{Deadline, MachineProperties, RunWatch};
 use perf4sight_report::Console;
 use perf4sight_verb::Context;
 use std::collections::BTreeMap;
@@ -30,18 +30,18 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// A port that is in use; nodes that did not connect in time, or cannot take part.
 pub(in super::super) fn gather(
     asked: &Sensitivity,
-    nodes: &Nodes,
-    around: &Surroundings,
-    watch: &Watch<'_>,
+    nodes: &NodeSettings,
+    around: &JobSurroundings,
+    watch: &RunWatch<'_>,
     context: &Context,
-) -> Result<Option<Team>> {
-    let (job, own, console) = (job(asked, nodes), Machine::here(around), &context.console);
+) -> Result<Option<NodeTeam>> {
+    let (job, own, console) = (job(asked, nodes), NodeMachine::here(around), &context.console);
     let (address, port) = (&nodes.master_addr, nodes.port());
-    let listener = Listener::open(address, port).map_err(|cause| {
+    let listener = LinkListener::open(address, port).map_err(|cause| {
         Error::device(format!("the other nodes cannot be waited for at port {port}: {cause}"))
             .help("choose another one, on all nodes (node_port); node 0 is to run where master_addr leads")
     })?;
-    let mut gathering = Gathering::new(nodes, job, console);
+    let mut gathering = NodeGathering::new(nodes, job, console);
     let (deadline, mut again) = (Deadline::after(nodes.wait), Deadline::after(Duration::ZERO));
     while gathering.members.len() + 1 < nodes.count as usize {
         if watch.cancelled() {
@@ -58,26 +58,26 @@ pub(in super::super) fn gather(
         gathering.look(&listener)?;
         thread::sleep(LOOK);
     }
-    Ok(Some(Team::new(name(0, &own.name), own, gathering.members.into_values().collect())))
+    Ok(Some(NodeTeam::new(name(0, &own.name), own, gathering.members.into_values().collect())))
 }
 
-pub(super) struct Gathering<'a> {
-    nodes: &'a Nodes,
-    job: Setting,
+pub(super) struct NodeGathering<'a> {
+    nodes: &'a NodeSettings,
+    job: MachineProperties,
     console: &'a Console,
     /// Connections that have not introduced themselves, with their deadlines.
-    strangers: Vec<(Link, Deadline)>,
-    members: BTreeMap<u32, Member>,
+    strangers: Vec<(LineLink, Deadline)>,
+    members: BTreeMap<u32, NodeMember>,
     refused: Vec<String>,
 }
 
-impl<'a> Gathering<'a> {
-    pub fn new(nodes: &'a Nodes, job: Setting, console: &'a Console) -> Self {
-        Gathering { nodes, job, console, strangers: Vec::new(), members: BTreeMap::new(), refused: Vec::new() }
+impl<'a> NodeGathering<'a> {
+    pub fn new(nodes: &'a NodeSettings, job: MachineProperties, console: &'a Console) -> Self {
+        NodeGathering { nodes, job, console, strangers: Vec::new(), members: BTreeMap::new(), refused: Vec::new() }
     }
 
     /// Accepts connections, and checks that all members are still connected.
-    pub fn look(&mut self, listener: &Listener) -> Result<()> {
+    pub fn look(&mut self, listener: &LinkListener) -> Result<()> {
         let failed = |cause| Error::device(format!("no more nodes can come: {cause}"));
         while let Some(link) = listener.next().map_err(failed)? {
             self.strangers.push((link, Deadline::after(INTRODUCTION)));
@@ -86,9 +86,9 @@ impl<'a> Gathering<'a> {
         self.strangers.truncate(STRANGERS);
         for (link, until) in std::mem::take(&mut self.strangers) {
             match link.receive(Duration::ZERO) {
-                Some(Received::Line(line)) => self.introduce(link, &line)?,
+                Some(ReceivedLine::Line(line)) => self.introduce(link, &line)?,
                 None if !until.is_over() => self.strangers.push((link, until)),
-                None | Some(Received::Lost(_)) => {}
+                None | Some(ReceivedLine::Lost(_)) => {}
             }
         }
         // A member sends nothing before the first order.
@@ -103,11 +103,11 @@ impl<'a> Gathering<'a> {
 
     /// Accepts a node, or refuses it and informs both sides why. A node of the job that cannot take part ends
     /// everything, because no other can replace it.
-    fn introduce(&mut self, link: Link, line: &str) -> Result<()> {
+    fn introduce(&mut self, link: LineLink, line: &str) -> Result<()> {
         let hello = match message::hello(line) {
             Ok(hello) => hello,
-            Err(message::Stranger::Leaving(why)) => return Err(Error::device(why)),
-            Err(message::Stranger::Unknown(why)) => {
+            Err(message::UnknownConnection::Leaving(why)) => return Err(Error::device(why)),
+            Err(message::UnknownConnection::Unknown(why)) => {
                 self.refuse(link, "somebody", why);
                 return Ok(());
             }
@@ -116,8 +116,8 @@ impl<'a> Gathering<'a> {
         match self.objection(&hello) {
             Some(why) => self.refuse(link, &name, why),
             None => {
-                let member = Member { rank: hello.node_rank, name, machine: hello.machine, link };
-                if member.order(&Order::Welcome).is_ok() {
+                let member = NodeMember { rank: hello.node_rank, name, machine: hello.machine, link };
+                if member.order(&LeaderOrder::Welcome).is_ok() {
                     self.console.note(format_args!("{} is here", member.name));
                     self.members.insert(member.rank, member);
                 }
@@ -127,7 +127,7 @@ impl<'a> Gathering<'a> {
     }
 
     /// Why a node does not belong to the job.
-    fn objection(&self, hello: &Hello) -> Option<String> {
+    fn objection(&self, hello: &HelloMessage) -> Option<String> {
         let (count, rank) = (self.nodes.count, hello.node_rank);
         if hello.nnodes != count {
             return Some(format!("it was started with --nnodes {}, and node 0 with --nnodes {count}", hello.nnodes));
@@ -141,9 +141,9 @@ impl<'a> Gathering<'a> {
         different(&self.job, &hello.job)
     }
 
-    fn refuse(&mut self, link: Link, who: &str, why: String) {
+    fn refuse(&mut self, link: LineLink, who: &str, why: String) {
         // A refused node may already have disconnected.
-        let _ = link.say(&message::line(&Order::Refused { why: why.clone() }));
+        let _ = link.send_line(&message::line(&LeaderOrder::Refused { why: why.clone() }));
         link.close();
         let refused = format!("{who} was refused: {why}");
         self.console.warn(&refused);
@@ -171,13 +171,13 @@ impl<'a> Gathering<'a> {
 }
 
 /// Whether a member is still connected and sends nothing.
-fn is_quiet(member: &Member) -> bool {
+fn is_quiet(member: &NodeMember) -> bool {
     member.link.receive(Duration::ZERO).is_none()
 }
 
 /// The differences between two jobs that should be the same.
-fn different(ours: &Setting, theirs: &Setting) -> Option<String> {
-    let of = |job: &Setting, name: &String| job.get(name).cloned().unwrap_or_else(|| "unknown".to_owned());
+fn different(ours: &MachineProperties, theirs: &MachineProperties) -> Option<String> {
+    let of = |job: &MachineProperties, name: &String| job.get(name).cloned().unwrap_or_else(|| "unknown".to_owned());
     let differ = ours.keys().filter(|name| ours.get(*name) != theirs.get(*name));
     let differences: Vec<String> =
         differ.map(|name| format!("{name} is {} there and {} on node 0", of(theirs, name), of(ours, name))).collect();
@@ -192,7 +192,7 @@ mod tests {
     fn jobs_are_the_same_in_all_that_counts() {
         let job = |command: &str, batch: &str| {
             let job = [("command", command), ("--batch", batch)];
-            Setting::from(job.map(|(name, value)| (name.to_owned(), value.to_owned())))
+            MachineProperties::from(job.map(|(name, value)| (name.to_owned(), value.to_owned())))
         };
         assert_eq!(different(&job("a", "1"), &job("a", "1")), None);
         let expected =

@@ -1,22 +1,22 @@
 //! A following node, as the leader sees it.
 
-use super::message::{self, Machine, Order, Report};
+use super::message::{self, LeaderOrder, NodeMachine, NodeReport};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::link::{Link, Received};
+use perf4sight_machine::link::{LineLink, ReceivedLine};
 use std::time::Duration;
 
 /// A node that takes part.
-pub(super) struct Member {
+pub(super) struct NodeMember {
     pub rank: u32,
     pub name: String,
-    pub machine: Machine,
-    pub link: Link,
+    pub machine: NodeMachine,
+    pub link: LineLink,
 }
 
-impl Member {
-    pub fn order(&self, order: &Order) -> Result<()> {
+impl NodeMember {
+    pub fn order(&self, order: &LeaderOrder) -> Result<()> {
         // The node's last report is more useful than the broken connection.
-        match self.link.say(&message::line(order)) {
+        match self.link.send_line(&message::line(order)) {
             Ok(()) => Ok(()),
             Err(cause) => Err(self.last_words().unwrap_or_else(|| self.gone(&cause.to_string()))),
         }
@@ -26,15 +26,15 @@ impl Member {
     ///
     /// # Errors
     /// A node that disconnects or leaves, or an invalid report.
-    pub fn receive(&self, patience: Duration) -> Result<Option<Report>> {
+    pub fn receive(&self, patience: Duration) -> Result<Option<NodeReport>> {
         let line = match self.link.receive(patience) {
             None => return Ok(None),
-            Some(Received::Lost(why)) => return Err(self.gone(&why)),
-            Some(Received::Line(line)) => line,
+            Some(ReceivedLine::Lost(why)) => return Err(self.gone(&why)),
+            Some(ReceivedLine::Line(line)) => line,
         };
         match message::message(&line) {
             Err(why) => Err(self.gone(&why)),
-            Ok(Report::Leaving { why }) => Err(Error::device(format!("{} has left: {why}", self.name)).help(AGAIN)),
+            Ok(NodeReport::Leaving { why }) => Err(Error::device(format!("{} has left: {why}", self.name)).help(AGAIN)),
             Ok(report) => Ok(Some(report)),
         }
     }

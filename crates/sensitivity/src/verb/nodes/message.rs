@@ -1,10 +1,10 @@
 //! The messages between the profilers of several nodes, each a line of JSON. No command is sent over the network: each
 //! node runs its own.
 
-use crate::verb::points::Run;
-use crate::verb::runner::Goal;
+use crate::verb::points::PointRun;
+use crate::verb::runner::RunGoal;
 use perf4sight_base::units::Bytes;
-use perf4sight_machine::Setting;
+use perf4sight_machine::MachineProperties;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,8 +15,8 @@ const LONGEST: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub(super) enum Report {
-    Hello(Box<Hello>),
+pub(super) enum NodeReport {
+    Hello(Box<HelloMessage>),
     /// It waits for another measurement on its machine.
     Waiting {
         why: String,
@@ -38,7 +38,7 @@ pub(super) enum Report {
     },
     Ended {
         point: u64,
-        run: Box<Run>,
+        run: Box<PointRun>,
     },
     /// It leaves, with the reason.
     Leaving {
@@ -48,7 +48,7 @@ pub(super) enum Report {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub(super) enum Order {
+pub(super) enum LeaderOrder {
     Welcome,
     Refused {
         why: String,
@@ -63,7 +63,7 @@ pub(super) enum Order {
         cpus: Option<f64>,
         memory: Option<Bytes>,
         storage: Option<Bytes>,
-        goal: Goal,
+        goal: RunGoal,
     },
     /// All nodes are ready: start the run.
     Go {
@@ -85,19 +85,19 @@ pub(super) enum Order {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Hello {
+pub(super) struct HelloMessage {
     /// Its version of the program.
     pub perf4sight: String,
     /// The number of nodes that it was started for.
     pub nnodes: u32,
     pub node_rank: u32,
     /// The job and the way of measuring, which must be equal on all nodes.
-    pub job: Setting,
-    pub machine: Machine,
+    pub job: MachineProperties,
+    pub machine: NodeMachine,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(in super::super) struct Machine {
+pub(in super::super) struct NodeMachine {
     pub name: String,
     /// The unique id of its boot; none where that is unknown.
     pub boot: Option<String>,
@@ -110,7 +110,7 @@ pub(in super::super) struct Machine {
     /// Bytes and files of its data; none where none was specified.
     pub data: Option<[u64; 2]>,
     /// Properties that affect measurements.
-    pub facts: Setting,
+    pub facts: MachineProperties,
 }
 
 pub(super) fn line(message: &impl Serialize) -> String {
@@ -121,14 +121,14 @@ pub(super) fn line(message: &impl Serialize) -> String {
 ///
 /// # Errors
 /// Text that is no valid message, with the reason.
-pub(super) fn message<M: DeserializeOwned + Valid>(line: &str) -> Result<M, String> {
+pub(super) fn message<M: DeserializeOwned + ValidMessage>(line: &str) -> Result<M, String> {
     let message: M = serde_json::from_str(line).map_err(|cause| format!("it sent no valid message: {cause}"))?;
     message.is_valid().then_some(message).ok_or_else(|| "it sent impossible numbers".to_owned())
 }
 
 /// A connection that is not a node that takes part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Stranger {
+pub(super) enum UnknownConnection {
     /// One of our nodes that cannot take part, and why.
     Leaving(String),
     /// Another version or another program: why it is not understood.
@@ -139,38 +139,38 @@ pub(super) enum Stranger {
 ///
 /// # Errors
 /// A message that is no introduction, or that of a node that cannot take part.
-pub(super) fn hello(line: &str) -> Result<Hello, Stranger> {
+pub(super) fn hello(line: &str) -> Result<HelloMessage, UnknownConnection> {
     let version = env!("CARGO_PKG_VERSION");
     let value: Value = serde_json::from_str(line).unwrap_or_default();
     if let Some(other) = value["perf4sight"].as_str().filter(|other| *other != version) {
-        return Err(Stranger::Unknown(format!("it is perf4sight {other}, and node 0 perf4sight {version}")));
+        return Err(UnknownConnection::Unknown(format!("it is perf4sight {other}, and node 0 perf4sight {version}")));
     }
-    match message(line).map_err(Stranger::Unknown)? {
-        Report::Hello(hello) => Ok(*hello),
-        Report::Leaving { why } => Err(Stranger::Leaving(why)),
-        Report::Waiting { .. }
-        | Report::Here
-        | Report::Ready { .. }
-        | Report::Look { .. }
-        | Report::Closing { .. }
-        | Report::Ended { .. } => Err(Stranger::Unknown("it did not identify itself".to_owned())),
+    match message(line).map_err(UnknownConnection::Unknown)? {
+        NodeReport::Hello(hello) => Ok(*hello),
+        NodeReport::Leaving { why } => Err(UnknownConnection::Leaving(why)),
+        NodeReport::Waiting { .. }
+        | NodeReport::Here
+        | NodeReport::Ready { .. }
+        | NodeReport::Look { .. }
+        | NodeReport::Closing { .. }
+        | NodeReport::Ended { .. } => Err(UnknownConnection::Unknown("it did not identify itself".to_owned())),
     }
 }
 
 /// A message whose numbers are checked.
-pub(super) trait Valid {
+pub(super) trait ValidMessage {
     fn is_valid(&self) -> bool {
         true
     }
 }
 
-impl Valid for Order {}
+impl ValidMessage for LeaderOrder {}
 
-impl Valid for Report {
+impl ValidMessage for NodeReport {
     fn is_valid(&self) -> bool {
         match self {
-            Report::Hello(hello) => hello.machine.cpus > 0.0 && hello.machine.memory.0 > 0,
-            Report::Ended { run, .. } => {
+            NodeReport::Hello(hello) => hello.machine.cpus > 0.0 && hello.machine.memory.0 > 0,
+            NodeReport::Ended { run, .. } => {
                 let positive = |rate: f64| rate.is_finite() && rate > 0.0;
                 run.nodes.is_empty()
                     && run.seconds >= 0.0
@@ -179,12 +179,12 @@ impl Valid for Report {
                         positive(low) && low <= measured.rate.per_second && measured.rate.per_second <= high
                     })
             }
-            Report::Waiting { .. }
-            | Report::Here
-            | Report::Ready { .. }
-            | Report::Look { .. }
-            | Report::Closing { .. }
-            | Report::Leaving { .. } => true,
+            NodeReport::Waiting { .. }
+            | NodeReport::Here
+            | NodeReport::Ready { .. }
+            | NodeReport::Look { .. }
+            | NodeReport::Closing { .. }
+            | NodeReport::Leaving { .. } => true,
         }
     }
 }

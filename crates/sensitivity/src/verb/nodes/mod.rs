@@ -18,24 +18,24 @@ mod team;
 mod tests;
 mod together;
 
-pub use rendezvous::Nodes;
+pub use rendezvous::NodeSettings;
 
 pub(super) use follow::follow;
 pub(super) use gather::gather;
 pub(super) use rendezvous::MOST;
-pub(super) use team::Team;
-pub(super) use together::together;
+pub(super) use team::NodeTeam;
+pub(super) use together::combine_runs;
 
 use super::Sensitivity;
-use super::surroundings::Surroundings;
-use message::Machine;
-use perf4sight_limit::Limitable;
-use perf4sight_machine::Setting;
-use perf4sight_machine::description::Description;
+use super::surroundings::JobSurroundings;
+use message::NodeMachine;
+use perf4sight_limit::LimitableResource;
+use perf4sight_machine::MachineProperties;
+use perf4sight_machine::description::MachineDescription;
 
 /// The phase of a run, on the leader and on the followers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum RunPhase {
     Running,
     /// The end of the run was announced.
     Closing,
@@ -44,7 +44,7 @@ enum Phase {
 }
 
 /// The properties that all nodes must share: the job and the way of measuring.
-fn job(asked: &Sensitivity, nodes: &Nodes) -> Setting {
+fn job(asked: &Sensitivity, nodes: &NodeSettings) -> MachineProperties {
     let number = |number: Option<u64>| number.map_or("none".to_owned(), |number| number.to_string());
     let job = [
         // Options that distinguish nodes are left out.
@@ -63,15 +63,16 @@ fn job(asked: &Sensitivity, nodes: &Nodes) -> Setting {
     job.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-impl Machine {
-    fn here(around: &Surroundings) -> Self {
-        let (here, survey) = (Description::here(), &around.survey);
-        let of = |limitable: &Limitable| (limitable.resource.to_string(), limitable.by.map(ToString::to_string));
+impl NodeMachine {
+    fn here(around: &JobSurroundings) -> Self {
+        let (here, survey) = (MachineDescription::here(), &around.survey);
+        let of =
+            |limitable: &LimitableResource| (limitable.resource.to_string(), limitable.by.map(ToString::to_string));
         let limits = survey.resources.iter().map(of).collect();
         let own =
             [("name", here.name()), ("cpus", survey.cpus.to_string())].map(|(name, fact)| (name.to_owned(), fact));
         let facts = around.hosts.iter().flatten().map(|(name, fact)| (name.clone(), fact.clone())).chain(own).collect();
-        Machine {
+        NodeMachine {
             name: here.name(),
             boot: here.boot(),
             cpus: survey.cpus,

@@ -9,7 +9,7 @@ pub(in super::super) const MOST: u32 = 4096;
 
 /// The settings of a job on several nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Nodes {
+pub struct NodeSettings {
     /// The number of nodes, at least two.
     pub count: u32,
     /// The rank of this node, counted from 0; node 0 leads.
@@ -24,9 +24,9 @@ pub struct Nodes {
     pub wait: Duration,
 }
 
-impl Nodes {
+impl NodeSettings {
     pub(in super::super) fn check_rank(&self) -> Result<()> {
-        let Nodes { count, rank, .. } = self;
+        let NodeSettings { count, rank, .. } = self;
         match rank < count {
             true => Ok(()),
             false => Err(Error::usage(format!("there is no node_rank {rank} among {count} nodes"))
@@ -53,8 +53,8 @@ impl Nodes {
         self.rank > 0
     }
 
-    pub(in super::super) fn words(&self) -> String {
-        let Nodes { count, rank, master_addr, .. } = self;
+    pub(in super::super) fn to_text(&self) -> String {
+        let NodeSettings { count, rank, master_addr, .. } = self;
         let port = self.port();
         let does = match rank {
             0 => format!("leads, and waits for the others at {master_addr}:{port}"),
@@ -70,7 +70,7 @@ impl Nodes {
 
     /// The settings of the leader.
     pub fn leader(&self) -> Self {
-        Nodes { rank: 0, ..self.clone() }
+        NodeSettings { rank: 0, ..self.clone() }
     }
 
     /// The value of a launcher's option, in either spelling; none for other words.
@@ -121,8 +121,8 @@ impl Nodes {
 mod tests {
     use super::*;
 
-    fn nodes() -> Nodes {
-        Nodes {
+    fn nodes() -> NodeSettings {
+        NodeSettings {
             count: 2,
             rank: 1,
             master_addr: "10.0.0.1".to_owned(),
@@ -159,8 +159,10 @@ mod tests {
     #[test]
     fn profilers_and_job_meet_at_ports_of_their_own() {
         assert_eq!(nodes().port(), 29501);
-        assert_eq!(Nodes { master_port: 65535, ..nodes() }.port(), 65534);
-        assert!(Nodes { port: Some(29500), ..nodes() }.check_ports().is_err());
-        assert!(Nodes { rank: 2, ..nodes() }.check_rank().unwrap_err().to_string().contains("node_rank 2 among 2"));
+        assert_eq!(NodeSettings { master_port: 65535, ..nodes() }.port(), 65534);
+        assert!(NodeSettings { port: Some(29500), ..nodes() }.check_ports().is_err());
+        assert!(
+            NodeSettings { rank: 2, ..nodes() }.check_rank().unwrap_err().to_string().contains("node_rank 2 among 2")
+        );
     }
 }

@@ -1,14 +1,14 @@
 //! The leader and its followers while points are measured.
 
-use super::member::Member;
-use super::message::{Machine, Order, Report};
+use super::member::NodeMember;
+use super::message::{LeaderOrder, NodeMachine, NodeReport};
 use super::run::TeamRun;
-use super::together::together;
-use crate::verb::points::Run;
-use crate::verb::runner::{Goal, Pace};
+use super::together::combine_runs;
+use crate::verb::points::PointRun;
+use crate::verb::runner::{EndDecision, RunGoal};
 use perf4sight_base::error::Result;
-use perf4sight_machine::Limits;
-use perf4sight_machine::Watch;
+use perf4sight_machine::ResourceLimits;
+use perf4sight_machine::RunWatch;
 use perf4sight_verb::Context;
 use std::cell::Cell;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// All nodes, as node 0 sees them.
-pub(in super::super) struct Team {
+pub(in super::super) struct NodeTeam {
     name: String,
-    own: Machine,
-    members: Vec<Member>,
+    own: NodeMachine,
+    members: Vec<NodeMember>,
     points: Cell<u64>,
 }
 
-impl Team {
+impl NodeTeam {
     /// Node 0 with its name, and the followers in the order of their ranks.
-    pub(super) fn new(name: String, own: Machine, members: Vec<Member>) -> Self {
-        Team { name, own, members, points: Cell::new(0) }
+    pub(super) fn new(name: String, own: NodeMachine, members: Vec<NodeMember>) -> Self {
+        NodeTeam { name, own, members, points: Cell::new(0) }
     }
 
     /// The machines with the names of their nodes; our own is the first.
-    pub fn machines(&self) -> impl Iterator<Item = (&str, &Machine)> {
+    pub fn machines(&self) -> impl Iterator<Item = (&str, &NodeMachine)> {
         let others = self.members.iter().map(|member| (member.name.as_str(), &member.machine));
         std::iter::once((self.name.as_str(), &self.own)).chain(others)
     }
@@ -43,15 +43,15 @@ impl Team {
         for (before, member) in (1..).zip(&self.members) {
             let boot = member.machine.boot.as_ref();
             let lock = boot.is_none() || !boots[..before].contains(&boot);
-            member.order(&Order::Begin { lock })?;
+            member.order(&LeaderOrder::Begin { lock })?;
         }
         Ok(())
     }
 
     /// Waits until all are ready; false after Ctrl-C.
-    pub fn assembled(&self, watch: &Watch<'_>, context: &Context) -> Result<bool> {
-        let watch = Watch { waiting: &|why| context.console.note(why), ..*watch };
-        self.all(&watch, &|report| *report == Report::Here)
+    pub fn assembled(&self, watch: &RunWatch<'_>, context: &Context) -> Result<bool> {
+        let watch = RunWatch { waiting: &|why| context.console.note(why), ..*watch };
+        self.all(&watch, &|report| *report == NodeReport::Here)
     }
 
     /// Runs one point on all nodes at once; `here` runs it on ours. None after Ctrl-C.
@@ -60,29 +60,29 @@ impl Team {
     /// A node that disconnects or cannot enforce these limits; the errors of `here`.
     pub fn run(
         &self,
-        limits: &Limits,
-        goal: Goal,
-        watch: &Watch<'_>,
-        here: &mut dyn FnMut(&mut dyn Pace) -> Result<Option<Run>>,
-    ) -> Result<Option<Run>> {
+        limits: &ResourceLimits,
+        goal: RunGoal,
+        watch: &RunWatch<'_>,
+        here: &mut dyn FnMut(&mut dyn EndDecision) -> Result<Option<PointRun>>,
+    ) -> Result<Option<PointRun>> {
         let point = self.points.get() + 1;
         self.points.set(point);
-        let Limits { cpus, memory, storage } = *limits;
-        self.order(&Order::Point { point, cpus, memory, storage, goal })?;
-        if !self.all(watch, &|report| *report == Report::Ready { point })? {
+        let ResourceLimits { cpus, memory, storage } = *limits;
+        self.order(&LeaderOrder::Point { point, cpus, memory, storage, goal })?;
+        if !self.all(watch, &|report| *report == NodeReport::Ready { point })? {
             return Ok(None);
         }
-        self.order(&Order::Go { point })?;
+        self.order(&LeaderOrder::Go { point })?;
         let mut run = TeamRun::new(&self.members, point, goal.time);
         let Some(own) = here(&mut run)? else { return Ok(None) };
         let Some(others) = run.finish(&own, watch)? else { return Ok(None) };
         let names: Vec<String> = self.machines().map(|(name, _)| name.to_owned()).collect();
-        Ok(together([own].into_iter().chain(others).collect(), &names))
+        Ok(combine_runs([own].into_iter().chain(others).collect(), &names))
     }
 
     /// Ends the other nodes; `why` is the reason if the measurement is incomplete.
     pub fn end(self, why: Option<String>) {
-        let order = Order::End { done: why.is_none(), why: why.unwrap_or_default() };
+        let order = LeaderOrder::End { done: why.is_none(), why: why.unwrap_or_default() };
         for member in self.members {
             // A disconnected node needs no order.
             if member.order(&order).is_ok() {
@@ -91,18 +91,18 @@ impl Team {
         }
     }
 
-    fn order(&self, order: &Order) -> Result<()> {
+    fn order(&self, order: &LeaderOrder) -> Result<()> {
         self.members.iter().try_for_each(|member| member.order(order))
     }
 
     /// Waits until each node has reported `wanted`; false after Ctrl-C.
-    fn all(&self, watch: &Watch<'_>, wanted: &dyn Fn(&Report) -> bool) -> Result<bool> {
-        let mut missing: Vec<&Member> = self.members.iter().collect();
+    fn all(&self, watch: &RunWatch<'_>, wanted: &dyn Fn(&NodeReport) -> bool) -> Result<bool> {
+        let mut missing: Vec<&NodeMember> = self.members.iter().collect();
         while !missing.is_empty() && !watch.cancelled() {
             let mut still = Vec::new();
             for member in missing {
                 match member.receive(LOOK)? {
-                    Some(Report::Waiting { why }) => {
+                    Some(NodeReport::Waiting { why }) => {
                         (watch.waiting)(&format!("waiting for {}: {why}", member.name));
                         still.push(member);
                     }

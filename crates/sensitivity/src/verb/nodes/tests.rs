@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
-use super::gather::Gathering;
-use super::{Nodes, job};
+use super::gather::NodeGathering;
+use super::{NodeSettings, job};
 use crate::verb::Sensitivity;
 use perf4sight_base::error::Result;
 use perf4sight_machine::Deadline;
-use perf4sight_machine::link::Listener;
-use perf4sight_report::{Console, Mode, Settings};
+use perf4sight_machine::link::LinkListener;
+use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use perf4sight_verb::{Context, Summary, Verb};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,9 +20,9 @@ use tempfile::TempDir;
 
 /// What a console writes.
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+struct ConsoleText(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Written {
+impl Write for ConsoleText {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -32,9 +32,9 @@ impl Write for Written {
     }
 }
 
-impl Written {
+impl ConsoleText {
     fn console(&self) -> Console {
-        let settings = Settings { mode: Mode::Normal, colour: false, bars: false, width: None };
+        let settings = ConsoleSettings { mode: OutputMode::Normal, colour: false, bars: false, width: None };
         Console::writing_to(settings, io::sink(), self.clone())
     }
 
@@ -43,17 +43,18 @@ impl Written {
     }
 }
 
-struct Cluster {
+struct TestCluster {
     folder: TempDir,
-    nodes: Nodes,
+    nodes: NodeSettings,
 }
 
-impl Cluster {
+impl TestCluster {
     fn new(count: u32, wait: Duration) -> Self {
         let port = || TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let [master_port, port] = [port(), port()];
-        let nodes = Nodes { count, rank: 0, master_addr: "127.0.0.1".to_owned(), master_port, port: Some(port), wait };
-        Cluster { folder: TempDir::new().unwrap(), nodes }
+        let nodes =
+            NodeSettings { count, rank: 0, master_addr: "127.0.0.1".to_owned(), master_port, port: Some(port), wait };
+        TestCluster { folder: TempDir::new().unwrap(), nodes }
     }
 
     fn node(&self, rank: u32) -> Sensitivity {
@@ -61,35 +62,35 @@ impl Cluster {
             command: vec!["sh".to_owned(), "job.sh".to_owned()],
             out: self.folder.path().join("sensitivity"),
             point_time: Duration::from_secs(60),
-            nodes: Some(Nodes { rank, ..self.nodes.clone() }),
+            nodes: Some(NodeSettings { rank, ..self.nodes.clone() }),
             ..Sensitivity::default()
         }
     }
 
-    fn listener(&self) -> Listener {
-        Listener::open(&self.nodes.master_addr, self.nodes.port()).unwrap()
+    fn listener(&self) -> LinkListener {
+        LinkListener::open(&self.nodes.master_addr, self.nodes.port()).unwrap()
     }
 
-    fn gathering<'a>(&'a self, console: &'a Console) -> Gathering<'a> {
-        Gathering::new(&self.nodes, job(&self.node(0), &self.nodes), console)
+    fn gathering<'a>(&'a self, console: &'a Console) -> NodeGathering<'a> {
+        NodeGathering::new(&self.nodes, job(&self.node(0), &self.nodes), console)
     }
 }
 
-fn run(asked: &Sensitivity, written: &Written) -> Result<Summary> {
+fn run(asked: &Sensitivity, written: &ConsoleText) -> Result<Summary> {
     let cancel = Arc::default();
     let mut context = Context::new(written.console(), || SystemTime::UNIX_EPOCH, cancel, PathBuf::new(), String::new());
     asked.run(&mut context)
 }
 
 fn fails(asked: &Sensitivity) -> String {
-    run(asked, &Written::default()).unwrap_err().to_string()
+    run(asked, &ConsoleText::default()).unwrap_err().to_string()
 }
 
 /// The leader looks for connections until something has happened.
 fn look_until(
-    gathering: &mut Gathering<'_>,
-    listener: &Listener,
-    happened: impl Fn(&Gathering<'_>) -> bool,
+    gathering: &mut NodeGathering<'_>,
+    listener: &LinkListener,
+    happened: impl Fn(&NodeGathering<'_>) -> bool,
 ) -> Result<()> {
     let deadline = Deadline::after(Duration::from_secs(60));
     while !happened(gathering) {
@@ -102,11 +103,11 @@ fn look_until(
 
 #[test]
 fn whoever_does_not_belong_here_is_turned_away_on_both_sides() {
-    let cluster = Cluster::new(3, Duration::from_secs(60));
-    let (listener, console) = (cluster.listener(), Written::default().console());
+    let cluster = TestCluster::new(3, Duration::from_secs(60));
+    let (listener, console) = (cluster.listener(), ConsoleText::default().console());
     let mut gathering = cluster.gathering(&console);
     thread::scope(|scope| {
-        let answered = |gathering: &mut Gathering<'_>, answer: ScopedJoinHandle<'_, String>| {
+        let answered = |gathering: &mut NodeGathering<'_>, answer: ScopedJoinHandle<'_, String>| {
             look_until(gathering, &listener, |_| answer.is_finished()).unwrap();
             answer.join().unwrap()
         };
@@ -131,7 +132,7 @@ fn whoever_does_not_belong_here_is_turned_away_on_both_sides() {
         for (line, why) in
             [("GET / HTTP/1.1", "no valid message"), (newer, "it is perf4sight 9.9.9, and node 0 perf4sight")]
         {
-            let said = answered(&mut gathering, scope.spawn(|| answer(cluster.nodes.port(), line)));
+            let said = answered(&mut gathering, scope.spawn(|| leader_answer(cluster.nodes.port(), line)));
             assert!(said.contains(why), "{said}");
         }
         let error = gathering.missing().to_string();
@@ -143,7 +144,7 @@ fn whoever_does_not_belong_here_is_turned_away_on_both_sides() {
 }
 
 /// The first line that the leader answers.
-fn answer(port: u16, line: &str) -> String {
+fn leader_answer(port: u16, line: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     writeln!(stream, "{line}").unwrap();
     BufReader::new(stream).lines().map(io::Result::unwrap).find(|line| !line.is_empty()).unwrap()
@@ -151,8 +152,8 @@ fn answer(port: u16, line: &str) -> String {
 
 #[test]
 fn a_node_that_cannot_take_part_says_why_on_both_sides() {
-    let cluster = Cluster::new(2, Duration::from_secs(60));
-    let (listener, console) = (cluster.listener(), Written::default().console());
+    let cluster = TestCluster::new(2, Duration::from_secs(60));
+    let (listener, console) = (cluster.listener(), ConsoleText::default().console());
     let mut gathering = cluster.gathering(&console);
     let without_data = Sensitivity { data: Some(cluster.folder.path().join("data")), ..cluster.node(1) };
     thread::scope(|scope| {
@@ -165,15 +166,15 @@ fn a_node_that_cannot_take_part_says_why_on_both_sides() {
 
 #[test]
 fn whoever_nobody_waits_for_says_so_and_a_dry_run_waits_for_nobody() {
-    let cluster = Cluster::new(2, Duration::from_millis(100));
-    let written = Written::default();
+    let cluster = TestCluster::new(2, Duration::from_millis(100));
+    let written = ConsoleText::default();
     let error = run(&cluster.node(1), &written).unwrap_err().to_string();
     assert!(error.contains("node 0 was not reached at 127.0.0.1:"), "{error}");
     assert!(written.text().contains("waiting for node 0"), "{}", written.text());
     let error = fails(&cluster.node(0));
     assert!(error.contains("node_rank 1 of 2 nodes did not come within 100ms"), "{error}");
     let planned = Sensitivity { dry_run: true, ..cluster.node(1) };
-    let answer = run(&planned, &Written::default()).unwrap().answer;
+    let answer = run(&planned, &ConsoleText::default()).unwrap().answer;
     assert!(answer.contains("as node 1 of 2 this one follows node 0 at 127.0.0.1:"), "{answer}");
     let _taken = TcpListener::bind(("127.0.0.1", cluster.nodes.port())).unwrap();
     let error = fails(&cluster.node(0));

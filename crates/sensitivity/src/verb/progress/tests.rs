@@ -1,37 +1,37 @@
 //! Tests of `progress`.
 
 use super::*;
-use perf4sight_limit::Stream;
+use perf4sight_limit::OutputStream;
 use std::time::Duration;
 use tempfile::TempDir;
 
-fn line(milliseconds: u64, text: &str) -> Line {
-    Line { after: Duration::from_millis(milliseconds), stream: Stream::Output, text: text.to_owned() }
+fn line(milliseconds: u64, text: &str) -> OutputLine {
+    OutputLine { after: Duration::from_millis(milliseconds), stream: OutputStream::Output, text: text.to_owned() }
 }
 
 #[test]
 fn the_way_that_comes_first_counts() {
     let (folder, pattern) = (TempDir::new().unwrap(), pattern(r"step (?<step>\d+)").unwrap());
-    let mut progress = Progress::new(folder.path(), Some(&pattern));
+    let mut progress = JobProgress::new(folder.path(), Some(&pattern));
     assert_eq!(progress.steps(), None);
     assert_eq!(progress.unmatched().unwrap(), r#"it wrote no line that "step (?<step>\d+)" could match"#);
     progress.add(&[line(5, "stop 10")]);
     assert_eq!(progress.unmatched().unwrap(), r#"of 1 lines that it wrote none matches "step (?<step>\d+)""#);
     progress.add(&[line(10, "step 10"), line(20, "hello"), line(30, "step 20")]);
-    let steps = |progress: &Progress| progress.steps().map(|(way, ranks)| (way, ranks[0].last().unwrap().number));
-    assert_eq!(steps(&progress), Some((Way::Output, 20)));
+    let steps = |progress: &JobProgress| progress.steps().map(|(way, ranks)| (way, ranks[0].last().unwrap().number));
+    assert_eq!(steps(&progress), Some((ProgressSource::Output, 20)));
     fs::write(progress.file(), "{\"step\": 7, \"time\": 1}\nwhat\n").unwrap();
     progress.read_the_rest();
-    assert_eq!((steps(&progress), progress.rubbish()), (Some((Way::File, 7)), 1));
+    assert_eq!((steps(&progress), progress.rubbish()), (Some((ProgressSource::File, 7)), 1));
     fs::write(folder.path().join("hooked-12.jsonl"), "{\"step\": 3, \"time\": 1}\n").unwrap();
     progress.read_the_rest();
-    assert_eq!(steps(&progress), Some((Way::Hook, 3)));
+    assert_eq!(steps(&progress), Some((ProgressSource::Hook, 3)));
 }
 
 #[test]
 fn what_hooks_tell_that_cannot_be_is_a_doubt() {
     let folder = TempDir::new().unwrap();
-    let mut progress = Progress::new(folder.path(), None);
+    let mut progress = JobProgress::new(folder.path(), None);
     let steps = [1, 2].map(|step| format!("{{\"step\": {step}, \"time\": {step}, \"wait\": 5}}\n")).concat();
     fs::write(folder.path().join("hooked-12.jsonl"), steps + "what\n").unwrap();
     progress.read_the_rest();
@@ -42,7 +42,7 @@ fn what_hooks_tell_that_cannot_be_is_a_doubt() {
 #[test]
 fn times_that_fall_are_a_doubt() {
     let folder = TempDir::new().unwrap();
-    let mut progress = Progress::new(folder.path(), None);
+    let mut progress = JobProgress::new(folder.path(), None);
     let falling = [3, 2, 1].map(|time| format!("{{\"step\": 1, \"time\": {time}}}\n")).concat();
     fs::write(progress.file(), falling).unwrap();
     progress.read_the_rest();
@@ -52,7 +52,7 @@ fn times_that_fall_are_a_doubt() {
 #[test]
 fn lines_without_numbers_are_counted_and_those_of_one_breath_are_one_time() {
     let (folder, pattern) = (TempDir::new().unwrap(), pattern("iteration").unwrap());
-    let mut progress = Progress::new(folder.path(), Some(&pattern));
+    let mut progress = JobProgress::new(folder.path(), Some(&pattern));
     progress.add(&[line(10, "iteration"), line(10, "iteration"), line(20, "iteration")]);
     let (_, ranks) = progress.steps().unwrap();
     assert_eq!(ranks[0].iter().map(|step| (step.number, step.time)).collect::<Vec<_>>(), [(2, 0.01), (3, 0.02)]);

@@ -1,9 +1,9 @@
 //! Tests of `store`.
 
 use super::super::points::tests::run;
-use super::super::points::{Outcome, Run};
+use super::super::points::{PointOutcome, PointRun};
 use super::*;
-use crate::Rate;
+use crate::IterationRate;
 use tempfile::TempDir;
 
 /// Of a point that was disturbed twice, and whose third run was interrupted, two runs are restored; finished, it is a
@@ -11,17 +11,17 @@ use tempfile::TempDir;
 #[test]
 fn runs_of_a_point_that_is_not_finished_are_kept() {
     let folder = TempDir::new().unwrap();
-    let configuration = Configuration { cpus: 0.5, memory: None, storage: None };
-    let disturbed = Run { outcome: Outcome::Disturbed { how: "others".to_owned() }, ..run(10.0, 4.0) };
-    let point = Point { configuration, runs: vec![disturbed.clone(), disturbed] };
-    let open = || Store::open(folder.path(), "job", false).unwrap();
+    let configuration = ResourceConfiguration { cpus: 0.5, memory: None, storage: None };
+    let disturbed = PointRun { outcome: PointOutcome::Disturbed { how: "others".to_owned() }, ..run(10.0, 4.0) };
+    let point = MeasuredPoint { configuration, runs: vec![disturbed.clone(), disturbed] };
+    let open = || PointStore::open(folder.path(), "job", false).unwrap();
     open().begin(&point).unwrap();
     let mut store = open();
-    assert_eq!((store.points.len(), store.begun(configuration)), (0, point.clone()));
-    assert!(store.begun(Configuration { cpus: 1.0, ..configuration }).runs.is_empty());
+    assert_eq!((store.points.len(), store.unfinished_point(configuration)), (0, point.clone()));
+    assert!(store.unfinished_point(ResourceConfiguration { cpus: 1.0, ..configuration }).runs.is_empty());
     store.add(point.clone()).unwrap();
     let found = open();
-    assert_eq!((found.points.len(), found.begun(configuration).runs.len()), (1, 2));
+    assert_eq!((found.points.len(), found.unfinished_point(configuration).runs.len()), (1, 2));
 }
 
 /// 1 CPU was disturbed every time, and 0.25 CPUs are unfinished: runs at 1 CPU do not affect them, nor does a new start
@@ -29,41 +29,41 @@ fn runs_of_a_point_that_is_not_finished_are_kept() {
 #[test]
 fn what_is_run_elsewhere_leaves_an_unfinished_point_as_it_is() {
     let folder = TempDir::new().unwrap();
-    let disturbed = Run { outcome: Outcome::Disturbed { how: "others".to_owned() }, ..run(10.0, 4.0) };
-    let at = |cpus: f64, runs: usize| Point {
-        configuration: Configuration { cpus, memory: None, storage: None },
+    let disturbed = PointRun { outcome: PointOutcome::Disturbed { how: "others".to_owned() }, ..run(10.0, 4.0) };
+    let at = |cpus: f64, runs: usize| MeasuredPoint {
+        configuration: ResourceConfiguration { cpus, memory: None, storage: None },
         runs: vec![disturbed.clone(); runs],
     };
-    let open = || Store::open(folder.path(), "job", false).unwrap();
+    let open = || PointStore::open(folder.path(), "job", false).unwrap();
     let mut store = open();
     store.add(at(1.0, 3)).unwrap();
     store.begin(&at(0.25, 1)).unwrap();
     let mut store = open();
     store.begin(&at(1.0, 4)).unwrap();
-    assert_eq!(open().begun(at(0.25, 0).configuration), at(0.25, 1));
-    assert_eq!(open().begun(at(1.0, 0).configuration), at(1.0, 4));
+    assert_eq!(open().unfinished_point(at(0.25, 0).configuration), at(0.25, 1));
+    assert_eq!(open().unfinished_point(at(1.0, 0).configuration), at(1.0, 4));
     store.add(at(1.0, 4)).unwrap();
-    assert_eq!(open().begun(at(0.25, 0).configuration), at(0.25, 1));
+    assert_eq!(open().unfinished_point(at(0.25, 0).configuration), at(0.25, 1));
     assert!(open().has_begun());
     let file = folder.path().join(FILE);
     let mut contents: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     contents["unfinished"] = contents["unfinished"][0].clone();
     std::fs::write(&file, contents.to_string()).unwrap();
-    assert_eq!(open().begun(at(0.25, 0).configuration), at(0.25, 1));
+    assert_eq!(open().unfinished_point(at(0.25, 0).configuration), at(0.25, 1));
 }
 
 /// Disturbed runs at 10 and 11 a second, which waited for others at most a fifth of the time.
 #[test]
 fn a_disturbed_point_is_as_uncertain_as_its_runs_and_due_once_more_when_it_is_found() {
     let folder = TempDir::new().unwrap();
-    let disturbed = |rate: f64| Run {
-        outcome: Outcome::Disturbed { how: "others".to_owned() },
+    let disturbed = |rate: f64| PointRun {
+        outcome: PointOutcome::Disturbed { how: "others".to_owned() },
         cpu_seconds: Some(5.0),
         waited: Some(0.2),
         ..run(rate, 10.0)
     };
-    let configuration = Configuration { cpus: 1.0, memory: None, storage: None };
-    let point = Point { configuration, runs: vec![disturbed(10.0), disturbed(11.0)] };
+    let configuration = ResourceConfiguration { cpus: 1.0, memory: None, storage: None };
+    let point = MeasuredPoint { configuration, runs: vec![disturbed(10.0), disturbed(11.0)] };
     let rate = point.rate().unwrap();
     // 11 + (11 - 10), and 11 / (1 - 0.2).
     assert!((rate.per_second, rate.interval[0]) == (11.0, 10.0) && (rate.interval[1] - 13.75).abs() < 1e-9, "{rate:?}");
@@ -71,17 +71,17 @@ fn a_disturbed_point_is_as_uncertain_as_its_runs_and_due_once_more_when_it_is_fo
     // 100 iterations took 10 s including stalls: an epoch takes 11 s, with the bounds 11 s times 11 / 13.75 and 11 /
     // 10.
     assert!((least - 8.8).abs() < 1e-9 && (most - 12.1).abs() < 1e-9, "{least} {most}");
-    let open = || Store::open(folder.path(), "job", false).unwrap();
+    let open = || PointStore::open(folder.path(), "job", false).unwrap();
     let mut store = open();
     store.add(point.clone()).unwrap();
     assert!(!store.is_due(configuration), "it was run again just now");
     let mut store = open();
     assert!(store.is_due(configuration));
-    let mut runs = store.begun(configuration).runs;
+    let mut runs = store.unfinished_point(configuration).runs;
     runs.push(run(12.0, 10.0));
-    store.add(Point { configuration, runs }).unwrap();
+    store.add(MeasuredPoint { configuration, runs }).unwrap();
     assert!(!store.is_due(configuration));
     let found = open();
     assert!(!found.is_due(configuration) && found.points.len() == 1 && found.points[0].runs.len() == 3);
-    assert_eq!(found.points[0].rate().unwrap(), Rate::exactly(12.0), "a sound run counts");
+    assert_eq!(found.points[0].rate().unwrap(), IterationRate::exactly(12.0), "a sound run counts");
 }

@@ -1,13 +1,14 @@
 //! The charts of a fingerprint's report.
 
 use super::tables::title;
-use super::{Assessment, Evidence, protocols::label, unit};
-use crate::evaluation::Case;
-use crate::fingerprint::Predicted;
-use crate::records::{Outcome, Reading, Record};
-use perf4sight_base::stats::Scores;
+use super::{Assessment, ReportEvidence, protocols::label, unit};
+use crate::evaluation::PredictedRow;
+use crate::fingerprint::PredictedValue;
+use crate::records::{MeasurementOutcome, RowReading, RowRecord};
+use perf4sight_base::stats::ErrorScores;
 use perf4sight_report::{
-    Axis, Bars, Chart, Colour, Content, HeatCell, Heatmap, Histogram, Line, Plot, Point, Scatter, Series, Sign,
+    Axis, Bars, CellContent, CellSign, Chart, Colour, HeatCell, Heatmap, Histogram, Line, Plot, Scatter, ScatterPoint,
+    Series,
 };
 use perf4sight_step::workload::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +20,12 @@ const BINS: [f64; 4] = [0.25, 0.5, 1.0, 2.0];
 const SIDE: f64 = 15.0;
 
 /// Predicted against measured, a colour per network.
-pub fn predicted_against_measured(evidence: &Evidence, part: &Assessment) -> Chart {
-    let point =
-        |case: &Case| Point { x: case.measured, y: case.predicted.value(), label: describe(part.quantity(), case) };
+pub fn predicted_against_measured(evidence: &ReportEvidence, part: &Assessment) -> Chart {
+    let point = |case: &PredictedRow| ScatterPoint {
+        x: case.measured,
+        y: case.predicted.value(),
+        label: describe(part.quantity(), case),
+    };
     let unit = unit(part.quantity());
     let plot = Scatter {
         x: Axis::log(format!("measured ({unit})")),
@@ -34,7 +38,7 @@ pub fn predicted_against_measured(evidence: &Evidence, part: &Assessment) -> Cha
 }
 
 /// The distribution of signed errors.
-pub fn errors(evidence: &Evidence, part: &Assessment) -> Chart {
+pub fn errors(evidence: &ReportEvidence, part: &Assessment) -> Chart {
     let typical = part.evaluation().scores().map_or(0.0, |scores| scores.p90);
     // About nine in ten rows are then in the inner half, and the shape of their distribution is visible.
     let bin = BINS.into_iter().find(|bin| bin * SIDE / 2.0 >= typical).unwrap_or(BINS[BINS.len() - 1]);
@@ -53,9 +57,9 @@ pub fn errors(evidence: &Evidence, part: &Assessment) -> Chart {
 }
 
 /// Mean error and share of good predictions per network.
-pub fn by_network(evidence: &Evidence, part: &Assessment) -> [Chart; 2] {
+pub fn by_network(evidence: &ReportEvidence, part: &Assessment) -> [Chart; 2] {
     let scores = part.evaluation().by(|case| case.variant.network.clone());
-    let chart = |what: &str, axis: &str, caption: &str, most: Option<f64>, of: fn(&Scores) -> f64| {
+    let chart = |what: &str, axis: &str, caption: &str, most: Option<f64>, of: fn(&ErrorScores) -> f64| {
         let categories = evidence.networks();
         let lengths = categories.iter().map(|name| scores.get(name).map(of));
         let series = vec![Series::new(label(part.fingerprint.recipe().method), lengths).coloured(Colour::Subject)];
@@ -71,7 +75,7 @@ pub fn by_network(evidence: &Evidence, part: &Assessment) -> [Chart; 2] {
 }
 
 /// Mean error per level, a line per network.
-pub fn by_level(evidence: &Evidence, part: &Assessment) -> Chart {
+pub fn by_level(evidence: &ReportEvidence, part: &Assessment) -> Chart {
     let x = Axis::linear("level (% of the parameters pruned)");
     let plot = lines(evidence, part, x, |case| u64::from(case.variant.level));
     let name = format!("{} by level", title(part.quantity()));
@@ -79,23 +83,23 @@ pub fn by_level(evidence: &Evidence, part: &Assessment) -> Chart {
 }
 
 /// Mean error per batch size, a line per network.
-pub fn by_batch(evidence: &Evidence, part: &Assessment) -> Chart {
+pub fn by_batch(evidence: &ReportEvidence, part: &Assessment) -> Chart {
     let plot = lines(evidence, part, Axis::log("batch size"), |case| case.batch);
     Chart::new(format!("{} by batch size", title(part.quantity())), "Lower is better.", Plot::Line(plot))
 }
 
 /// Which batch sizes fit at which level, one map per network.
-pub fn memory_maps(evidence: &Evidence) -> Vec<Chart> {
+pub fn memory_maps(evidence: &ReportEvidence) -> Vec<Chart> {
     // Both quantities have the same outcomes; memory rows also have the memory used.
     let Some(part) = evidence.assessments.iter().max_by_key(|part| part.quantity()) else { return Vec::new() };
     evidence.networks().into_iter().map(|network| memory_map(part, network)).collect()
 }
 
 fn memory_map(part: &Assessment, network: String) -> Chart {
-    let records: Vec<&Record> = part.records().filter(|record| record.variant.network == network).collect();
+    let records: Vec<&RowRecord> = part.records().filter(|record| record.variant.network == network).collect();
     let levels: BTreeSet<u8> = records.iter().map(|record| record.variant.level).collect();
     let batches: BTreeSet<u64> = records.iter().map(|record| record.workload.batch).collect();
-    let mut found: BTreeMap<(u8, u64), Vec<&Record>> = BTreeMap::new();
+    let mut found: BTreeMap<(u8, u64), Vec<&RowRecord>> = BTreeMap::new();
     for record in records {
         found.entry((record.variant.level, record.workload.batch)).or_default().push(record);
     }
@@ -115,49 +119,51 @@ fn memory_map(part: &Assessment, network: String) -> Chart {
     Chart::new(network, caption, Plot::Heatmap(plot))
 }
 
-fn signs() -> Vec<(Sign, String)> {
+fn signs() -> Vec<(CellSign, String)> {
     vec![
-        (Sign::Hole, "fits".into()),
-        (Sign::Cross, "out of memory".into()),
-        (Sign::Dot, "not tried, a smaller one ran out of memory".into()),
-        (Sign::Blank, "no row".into()),
+        (CellSign::Hole, "fits".into()),
+        (CellSign::Cross, "out of memory".into()),
+        (CellSign::Dot, "not tried, a smaller one ran out of memory".into()),
+        (CellSign::Blank, "no row".into()),
     ]
 }
 
 /// Repeats of one configuration may have different outcomes; the one that fits worst is shown.
-fn cell(level: u8, batch: u64, records: Option<&Vec<&Record>>) -> HeatCell {
-    let of = |outcome: Outcome| records.and_then(|all| all.iter().find(|record| record.outcome == outcome));
+fn cell(level: u8, batch: u64, records: Option<&Vec<&RowRecord>>) -> HeatCell {
+    let of = |outcome: MeasurementOutcome| records.and_then(|all| all.iter().find(|record| record.outcome == outcome));
     let passed = records.and_then(|all| all.iter().find(|record| record.outcome.passed()));
-    let (content, what) = match (of(Outcome::OutOfMemory), passed, of(Outcome::Skipped)) {
-        (Some(_), _, _) => (Content::Sign(Sign::Cross), "out of memory".to_string()),
-        (_, Some(record), _) => (percent(record).map_or(Content::Sign(Sign::Hole), Content::Number), used(record)),
-        (_, _, Some(_)) => (Content::Sign(Sign::Dot), "not tried".to_string()),
+    let (content, what) = match (of(MeasurementOutcome::OutOfMemory), passed, of(MeasurementOutcome::Skipped)) {
+        (Some(_), _, _) => (CellContent::Sign(CellSign::Cross), "out of memory".to_string()),
+        (_, Some(record), _) => {
+            (percent(record).map_or(CellContent::Sign(CellSign::Hole), CellContent::Number), used_memory(record))
+        }
+        (_, _, Some(_)) => (CellContent::Sign(CellSign::Dot), "not tried".to_string()),
         _ => {
             let what = records.map_or("no row".to_string(), |all| all[0].outcome.to_string());
-            (Content::Sign(Sign::Blank), what)
+            (CellContent::Sign(CellSign::Blank), what)
         }
     };
     HeatCell { content, label: format!("level {level}, batch {batch}: {what}") }
 }
 
 /// The share of the memory that was used; `None` if the row does not give the total memory.
-fn percent(record: &Record) -> Option<f64> {
-    let Reading::Memory(memory) = record.reading else { return None };
+fn percent(record: &RowRecord) -> Option<f64> {
+    let RowReading::Memory(memory) = record.reading else { return None };
     let (used, capacity) = memory.used.zip(memory.capacity)?;
     (capacity.0 > 0).then(|| 100.0 * used.0 as f64 / capacity.0 as f64)
 }
 
-fn used(record: &Record) -> String {
+fn used_memory(record: &RowRecord) -> String {
     match record.reading {
-        Reading::Memory(memory) => memory.used.map_or("fits".to_string(), |used| match memory.capacity {
+        RowReading::Memory(memory) => memory.used.map_or("fits".to_string(), |used| match memory.capacity {
             Some(capacity) => format!("{used} of {capacity}"),
             None => used.to_string(),
         }),
-        Reading::Latency(_) => "fits".to_string(),
+        RowReading::Latency(_) => "fits".to_string(),
     }
 }
 
-fn lines(evidence: &Evidence, part: &Assessment, x: Axis, key: impl Fn(&Case) -> u64) -> Line {
+fn lines(evidence: &ReportEvidence, part: &Assessment, x: Axis, key: impl Fn(&PredictedRow) -> u64) -> Line {
     let mut means: BTreeMap<(String, u64), f64> = BTreeMap::new();
     for (key, scores) in part.evaluation().by(|case| (case.variant.network.clone(), key(case))) {
         means.insert(key, scores.mape);
@@ -180,16 +186,21 @@ fn fitted_levels(part: &Assessment) -> String {
 }
 
 /// A series for every network of the report, so that colours agree between charts; empty for networks without cases.
-fn per_network<T>(evidence: &Evidence, part: &Assessment, data: impl Fn(&[&Case]) -> Vec<T>) -> Vec<Series<T>> {
+fn per_network<T>(
+    evidence: &ReportEvidence,
+    part: &Assessment,
+    data: impl Fn(&[&PredictedRow]) -> Vec<T>,
+) -> Vec<Series<T>> {
     let of_network = |name: &String| {
-        let cases: Vec<&Case> = part.evaluation().cases.iter().filter(|case| case.variant.network == *name).collect();
+        let cases: Vec<&PredictedRow> =
+            part.evaluation().cases.iter().filter(|case| case.variant.network == *name).collect();
         Series::new(name, data(&cases))
     };
     evidence.networks().iter().map(of_network).collect()
 }
 
-fn describe(quantity: Quantity, case: &Case) -> String {
-    let Case { variant, batch, predicted, .. } = case;
-    let measured = Predicted::new(quantity, case.measured);
+fn describe(quantity: Quantity, case: &PredictedRow) -> String {
+    let PredictedRow { variant, batch, predicted, .. } = case;
+    let measured = PredictedValue::new(quantity, case.measured);
     format!("{variant}, batch {batch}: measured {measured}, predicted {predicted} ({:+.1} %)", case.error())
 }

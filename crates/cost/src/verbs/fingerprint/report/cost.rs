@@ -1,14 +1,14 @@
 //! The time that the profile of a fingerprint took.
 
-use super::Evidence;
-use crate::records::{Outcome, Provenance, Reading, Record, Run};
+use super::ReportEvidence;
+use crate::records::{MeasurementOutcome, ProfileProvenance, ProfileRun, RowReading, RowRecord};
 use perf4sight_base::units::Milliseconds;
-use perf4sight_report::{Block, Cell, Fact, Rows, Table};
+use perf4sight_report::{Block, Cell, Fact, Table, TableBuilder};
 
 const MILLISECONDS: f64 = 1000.0;
 
-pub fn blocks(evidence: &Evidence) -> Vec<Block> {
-    let runs: Vec<&Run> = evidence.profiles.iter().flat_map(|profile| &profile.runs).collect();
+pub fn blocks(evidence: &ReportEvidence) -> Vec<Block> {
+    let runs: Vec<&ProfileRun> = evidence.profiles.iter().flat_map(|profile| &profile.runs).collect();
     let rows = evidence.records().count();
     let mut blocks = vec![match runs.is_empty() {
         true => Block::Text("The profile has no durations of its runs.".into()),
@@ -21,7 +21,7 @@ pub fn blocks(evidence: &Evidence) -> Vec<Block> {
     blocks
 }
 
-fn headline(runs: &[&Run], rows: usize) -> Vec<Fact> {
+fn headline(runs: &[&ProfileRun], rows: usize) -> Vec<Fact> {
     let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
     let measured: usize = runs.iter().map(|run| run.rows).sum();
     vec![
@@ -32,35 +32,39 @@ fn headline(runs: &[&Run], rows: usize) -> Vec<Fact> {
 }
 
 /// Rows by outcome, and the time in timed steps if the rows count them.
-fn by_network(evidence: &Evidence) -> Table {
-    let of_network = |network: &String| -> Vec<&Record> {
+fn by_network(evidence: &ReportEvidence) -> Table {
+    let of_network = |network: &String| -> Vec<&RowRecord> {
         evidence.records().filter(|record| record.variant.network == *network).collect()
     };
     let networks = evidence.networks().into_iter().map(|network| (of_network(&network), network));
-    let count = |records: &[&Record], is: fn(Outcome) -> bool| records.iter().filter(|one| is(one.outcome)).count();
-    Rows::new("Rows of this report", networks)
+    let count = |records: &[&RowRecord], is: fn(MeasurementOutcome) -> bool| {
+        records.iter().filter(|one| is(one.outcome)).count()
+    };
+    TableBuilder::new("Rows of this report", networks)
         .text("network", "network", |(_, network)| network.clone())
         .number("rows", "rows", |(records, _)| records.len())
-        .number("passed", "passed", |(records, _)| count(records, Outcome::passed))
-        .number("disturbed", "disturbed", |(records, _)| count(records, |one| one == Outcome::Disturbed))
-        .number("throttled", "throttled", |(records, _)| count(records, |one| one == Outcome::Throttled))
-        .number("out_of_memory", "out of memory", |(records, _)| count(records, |one| one == Outcome::OutOfMemory))
-        .number("skipped", "not tried", |(records, _)| count(records, |one| one == Outcome::Skipped))
-        .number("other", "other failures", |(records, _)| count(records, Outcome::broken))
+        .number("passed", "passed", |(records, _)| count(records, MeasurementOutcome::passed))
+        .number("disturbed", "disturbed", |(records, _)| count(records, |one| one == MeasurementOutcome::Disturbed))
+        .number("throttled", "throttled", |(records, _)| count(records, |one| one == MeasurementOutcome::Throttled))
+        .number("out_of_memory", "out of memory", |(records, _)| {
+            count(records, |one| one == MeasurementOutcome::OutOfMemory)
+        })
+        .number("skipped", "not tried", |(records, _)| count(records, |one| one == MeasurementOutcome::Skipped))
+        .number("other", "other failures", |(records, _)| count(records, MeasurementOutcome::broken))
         .number("steps_ms", "time in timed steps", |(records, _)| time_in_steps(records))
         .table()
 }
 
-fn time_in_steps(records: &[&Record]) -> Cell {
+fn time_in_steps(records: &[&RowRecord]) -> Cell {
     let times = records.iter().filter_map(|record| match record.reading {
-        Reading::Latency(latency) => Some(latency?.0 * record.steps? as f64),
-        Reading::Memory(_) => None,
+        RowReading::Latency(latency) => Some(latency?.0 * record.steps? as f64),
+        RowReading::Memory(_) => None,
     });
     Some(times.sum::<f64>()).filter(|total| *total > 0.0).map(duration).into()
 }
 
-fn by_run(profiles: &[Provenance]) -> Table {
-    Rows::new("Runs of the profile", profiles.iter().flat_map(|profile| &profile.runs))
+fn by_run(profiles: &[ProfileProvenance]) -> Table {
+    TableBuilder::new("Runs of the profile", profiles.iter().flat_map(|profile| &profile.runs))
         .text("date", "date", |run| run.date.clone())
         .number("rows", "rows added", |run| run.rows)
         .number("milliseconds", "took", |run| duration(run.seconds * MILLISECONDS))

@@ -1,15 +1,15 @@
 //! The estimated error of a profile as it grew, with the time it took; only for plans that make such estimates.
 
-use super::Evidence;
-use crate::records::Learned;
+use super::ReportEvidence;
+use crate::records::ErrorEstimate;
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Axis, Block, Chart, Colour, Line, Plot, Rows, Series, Table};
+use perf4sight_report::{Axis, Block, Chart, Colour, Line, Plot, Series, Table, TableBuilder};
 use perf4sight_step::workload::Quantity;
 use std::collections::BTreeMap;
 
 /// The blocks; none if no plan made estimates.
-pub fn blocks(evidence: &Evidence) -> Vec<Block> {
-    let learned = learned(evidence);
+pub fn blocks(evidence: &ReportEvidence) -> Vec<Block> {
+    let learned = error_growth(evidence);
     if learned.is_empty() {
         return Vec::new();
     }
@@ -18,18 +18,18 @@ pub fn blocks(evidence: &Evidence) -> Vec<Block> {
 }
 
 /// By quantity and the number of measurements; if several runs made the same estimate, the first is kept.
-type Growth = BTreeMap<(Quantity, usize), Learned>;
+type ErrorGrowth = BTreeMap<(Quantity, usize), ErrorEstimate>;
 
-fn learned(evidence: &Evidence) -> Growth {
+fn error_growth(evidence: &ReportEvidence) -> ErrorGrowth {
     let runs = evidence.profiles.iter().flat_map(|profile| &profile.runs);
-    let mut growth = Growth::new();
+    let mut growth = ErrorGrowth::new();
     for learned in runs.flat_map(|run| &run.learned).filter(|learned| learned.stage == evidence.step.stage) {
         growth.entry((learned.quantity, learned.measured)).or_insert(*learned);
     }
     growth
 }
 
-fn chart(growth: &Growth, quantity: Quantity) -> Option<Chart> {
+fn chart(growth: &ErrorGrowth, quantity: Quantity) -> Option<Chart> {
     let own = growth.values().filter(|learned| learned.quantity == quantity);
     let points: Vec<(f64, f64)> = own.map(|learned| (learned.measured as f64, learned.error)).collect();
     let series = vec![Series::new("estimate", points).coloured(Colour::Subject)];
@@ -39,10 +39,10 @@ fn chart(growth: &Growth, quantity: Quantity) -> Option<Chart> {
     (!plot.series[0].data.is_empty()).then(|| Chart::new(title, caption, Plot::Line(plot)))
 }
 
-fn table(growth: &Growth) -> Table {
-    let mut points: Vec<&Learned> = growth.values().collect();
+fn table(growth: &ErrorGrowth) -> Table {
+    let mut points: Vec<&ErrorEstimate> = growth.values().collect();
     points.sort_by_key(|learned| (learned.measured, learned.quantity));
-    Rows::new("As the profile grew", points)
+    TableBuilder::new("As the profile grew", points)
         .number("measured", "configurations", |learned| learned.measured)
         .number("milliseconds", "took", |learned| Milliseconds(1000.0 * learned.seconds))
         .text("quantity", "quantity", |learned| learned.quantity.name())

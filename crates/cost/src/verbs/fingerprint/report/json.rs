@@ -1,12 +1,12 @@
 //! `report.json`: the report for programs.
 
-use super::{Assessment, Evidence};
-use crate::evaluation::{Accuracy, ClassScores, Confusion, LargestScores, Protocols, Trial};
+use super::{Assessment, ReportEvidence};
+use crate::evaluation::{Accuracy, ClassScores, ConfusionMatrix, LargestBatchScores, MethodTests, Trial};
 use perf4sight_step::workload::Quantity;
 use serde_json::{Map, Value, json};
 
 /// The whole file: scores by the name of each quantity; values that differ between equal runs are under `provenance`.
-pub fn report(evidence: &Evidence) -> Value {
+pub fn report(evidence: &ReportEvidence) -> Value {
     let parts = &evidence.assessments;
     let mut json: Map<String, Value> = parts.iter().map(|part| (part.quantity().name().into(), scores(part))).collect();
     json.insert("device".into(), evidence.device.into());
@@ -43,7 +43,7 @@ fn scores(part: &Assessment) -> Value {
     let Value::Object(mut json) = protocols(&study.own, quantity) else { return Value::Null };
     json.insert("published".into(), study.published().map_or(Value::Null, |published| protocols(published, quantity)));
     json.insert("noise_floor".into(), json!(study.noise));
-    let curve = |protocols: &Protocols| (protocols.method.name().to_owned(), json!(protocols.learning));
+    let curve = |protocols: &MethodTests| (protocols.method.name().to_owned(), json!(protocols.learning));
     let curves: Map<String, Value> = [&study.own].into_iter().chain(&study.published).map(curve).collect();
     json.insert("learning_curve".into(), curves.into());
     json.insert("intervals".into(), part.basis().map_or(Value::Null, |basis| basis.to_string().into()));
@@ -53,7 +53,7 @@ fn scores(part: &Assessment) -> Value {
 
 /// One method: its scores, and under `left_out` the same keys for fits without each network, with equal weight for
 /// every network.
-fn protocols(protocols: &Protocols, quantity: Quantity) -> Value {
+fn protocols(protocols: &MethodTests, quantity: Quantity) -> Value {
     let whole = &protocols.whole;
     let Value::Object(mut json) = trial(whole, whole.evaluation.accuracy(), quantity) else { return Value::Null };
     let left_out = protocols.left_out.as_ref();
@@ -68,8 +68,8 @@ fn trial(trial: &Trial, accuracy: Option<Accuracy>, quantity: Quantity) -> Value
         json.insert("operations".into(), json!(ClassScores::by_class(&trial.classes)));
     }
     if quantity == Quantity::Memory {
-        json.insert("verdict".into(), json!(Confusion::of(&trial.judged)));
-        json.insert("max_batch".into(), json!(LargestScores::of(&trial.largest)));
+        json.insert("verdict".into(), json!(ConfusionMatrix::from_verdicts(&trial.judged)));
+        json.insert("max_batch".into(), json!(LargestBatchScores::from_variants(&trial.largest)));
     }
     Value::Object(json)
 }

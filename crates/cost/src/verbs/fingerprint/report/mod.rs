@@ -13,21 +13,21 @@ mod protocols;
 mod tables;
 mod trust;
 
-use crate::evaluation::{Evaluation, Study, Trial};
-use crate::fingerprint::{Basis, Fingerprint, Gathered};
-use crate::records::{Identity, Provenance, Record};
+use crate::evaluation::{AccuracyStudy, Evaluation, Trial};
+use crate::fingerprint::{Fingerprint, GatheredRows, IntervalBasis};
+use crate::records::{MeasurementIdentity, ProfileProvenance, RowRecord};
 use perf4sight_base::error::Result;
 use perf4sight_base::overwrite;
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Column, Table};
+use perf4sight_report::{Table, TableColumn};
 use perf4sight_step::workload::{Quantity, Step};
-use perf4sight_verb::Finding;
+use perf4sight_verb::TableFinding;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The data of a report.
-pub struct Evidence<'a> {
+pub struct ReportEvidence<'a> {
     /// The device's name.
     pub device: &'a str,
     /// The data set whose shapes the networks have.
@@ -37,7 +37,7 @@ pub struct Evidence<'a> {
     /// One per quantity, in the order of [`Quantity::ALL`].
     pub assessments: Vec<Assessment<'a>>,
     /// The provenance of the rows, for each profile that has one.
-    pub profiles: Vec<Provenance>,
+    pub profiles: Vec<ProfileProvenance>,
     /// When the report was made, in RFC 3339.
     pub date: String,
     /// The configuration that made it; empty if there was none.
@@ -49,16 +49,16 @@ pub struct Assessment<'a> {
     /// The fingerprint.
     pub fingerprint: &'a Fingerprint,
     /// The rows it was fitted on; none if a stored fingerprint was used without reading them again.
-    pub fitted: Option<&'a Gathered>,
+    pub fitted: Option<&'a GatheredRows>,
     /// The rows it was tested on, and those left out of the test.
-    pub tested: &'a Gathered,
+    pub tested: &'a GatheredRows,
     /// Its predictions for the rows it was tested on, and those of fits on fewer rows.
-    pub study: &'a Study,
+    pub study: &'a AccuracyStudy,
 }
 
 /// The files of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct ReportFiles {
     /// For people.
     pub html: PathBuf,
     /// For programs.
@@ -67,14 +67,14 @@ pub struct Written {
     pub predictions: PathBuf,
 }
 
-impl Evidence<'_> {
+impl ReportEvidence<'_> {
     /// Writes `report.html`, `report.json` and `predictions.csv` into `folder`; with `overwrite` also over files that
     /// perf4sight did not write.
     ///
     /// # Errors
     /// When a file cannot be written or is not to be replaced; each file is then either the old one or the new one.
-    pub fn write(&self, folder: &Path, overwrite: bool) -> Result<Written> {
-        let written = Written {
+    pub fn write(&self, folder: &Path, overwrite: bool) -> Result<ReportFiles> {
+        let written = ReportFiles {
             html: folder.join("report.html"),
             json: folder.join("report.json"),
             predictions: folder.join("predictions.csv"),
@@ -116,11 +116,11 @@ impl Evidence<'_> {
     }
 
     /// The errors on levels not fitted on, for the closing table of the run.
-    pub fn findings(&self) -> Vec<Finding> {
-        let of_part = |part: &Assessment| -> Vec<Finding> {
+    pub fn findings(&self) -> Vec<TableFinding> {
+        let of_part = |part: &Assessment| -> Vec<TableFinding> {
             let column = unseen_column(part.quantity());
-            let scores = part.evaluation().unseen().by(|case| case.variant.network.clone());
-            let finding = |(network, scores): (String, perf4sight_base::stats::Scores)| Finding {
+            let scores = part.evaluation().unseen_cases().by(|case| case.variant.network.clone());
+            let finding = |(network, scores): (String, perf4sight_base::stats::ErrorScores)| TableFinding {
                 about: network,
                 column: column.clone(),
                 cell: Percent(scores.mape).into(),
@@ -154,7 +154,7 @@ impl Evidence<'_> {
         names.into_iter().cloned().collect()
     }
 
-    fn records(&self) -> impl Iterator<Item = &Record> {
+    fn records(&self) -> impl Iterator<Item = &RowRecord> {
         self.assessments.iter().flat_map(Assessment::records)
     }
 }
@@ -166,8 +166,9 @@ impl<'a> Assessment<'a> {
     }
 
     /// Every row that was read, passed or not; rows that were both fitted and tested on appear once.
-    fn records(&self) -> impl Iterator<Item = &Record> {
-        let fitted: BTreeSet<Identity> = self.fitted.into_iter().flat_map(records).map(Record::identity).collect();
+    fn records(&self) -> impl Iterator<Item = &RowRecord> {
+        let fitted: BTreeSet<MeasurementIdentity> =
+            self.fitted.into_iter().flat_map(records).map(RowRecord::identity).collect();
         let tested = records(self.tested).filter(move |record| !fitted.contains(&record.identity()));
         self.fitted.into_iter().flat_map(records).chain(tested)
     }
@@ -178,7 +179,7 @@ impl<'a> Assessment<'a> {
 
     /// Whether there are rows at levels that it was not fitted on: the other rows show nothing about new networks.
     fn tests_unseen(&self) -> bool {
-        !self.evaluation().unseen().cases.is_empty()
+        !self.evaluation().unseen_cases().cases.is_empty()
     }
 
     /// Fits without the network, the hardest test, if there are any, else the fingerprint itself; with the networks that
@@ -191,14 +192,14 @@ impl<'a> Assessment<'a> {
     }
 
     /// The cases that show its accuracy for known networks: those at levels it was not fitted on, if there are any.
-    fn telling(&self) -> Evaluation {
-        Some(self.evaluation().unseen())
+    fn known_network_cases(&self) -> Evaluation {
+        Some(self.evaluation().unseen_cases())
             .filter(|unseen| !unseen.cases.is_empty())
             .unwrap_or_else(|| self.evaluation().clone())
     }
 
     /// The basis of its 90 % intervals for networks that were left out, if some were; none if it gives no intervals.
-    fn basis(&self) -> Option<Basis> {
+    fn basis(&self) -> Option<IntervalBasis> {
         let left_out = self.study.own.left_out.as_ref().map(|trial| &trial.evaluation);
         let cases = left_out.into_iter().chain([self.evaluation()]).flat_map(|evaluation| &evaluation.cases);
         cases.into_iter().find_map(|case| Some(case.interval?.basis))
@@ -206,7 +207,7 @@ impl<'a> Assessment<'a> {
 }
 
 /// Every row of a selection, passed or not, with or without a network file.
-fn records(gathered: &Gathered) -> impl Iterator<Item = &Record> {
+fn records(gathered: &GatheredRows) -> impl Iterator<Item = &RowRecord> {
     let passed = gathered.rows.iter().map(|row| &row.record);
     let failed = gathered.failed.iter().map(|attempt| &attempt.record);
     passed.chain(gathered.missing_networks.values().flatten()).chain(failed)
@@ -221,6 +222,6 @@ fn unit(quantity: Quantity) -> &'static str {
 }
 
 /// The error on levels that were not fitted on: the only one that shows the accuracy on other networks.
-fn unseen_column(quantity: Quantity) -> Column {
-    Column::number(format!("{quantity}_unseen_mape"), format!("{quantity} error"))
+fn unseen_column(quantity: Quantity) -> TableColumn {
+    TableColumn::number(format!("{quantity}_unseen_mape"), format!("{quantity} error"))
 }

@@ -3,7 +3,7 @@
 use super::{Assessment, tables};
 use crate::evaluation::ClassScores;
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Axis, Bars, Block, Chart, Colour, Plot, Rows, Series, Table};
+use perf4sight_report::{Axis, Bars, Block, Chart, Colour, Plot, Series, Table, TableBuilder};
 
 /// Charts and a table; none if no operation was timed.
 pub(super) fn blocks(part: &Assessment) -> Vec<Block> {
@@ -57,7 +57,7 @@ fn errors(classes: &[(&str, ClassScores)]) -> Chart {
 }
 
 fn table(classes: &[(&str, ClassScores)]) -> Table {
-    Rows::new("Classes of operations", classes)
+    TableBuilder::new("Classes of operations", classes)
         .text("class", "class", |(class, _)| tables::capital(class))
         .number("rows", "steps", |(_, class)| class.scores.rows)
         .number("share", "share of the time", |(_, class)| Percent(class.share))

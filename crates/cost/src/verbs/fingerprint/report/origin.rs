@@ -1,12 +1,12 @@
 //! The origin of a fingerprint: the machine, the networks, the day, and the repeatability of its steps. Part of the
 //! first screen.
 
-use super::{Assessment, Evidence};
-use crate::evaluation::Noise;
-use crate::records::Reading;
+use super::{Assessment, ReportEvidence};
+use crate::evaluation::RowScatter;
+use crate::records::RowReading;
 use perf4sight_base::stats::{median, percentile};
 use perf4sight_base::units::Percent;
-use perf4sight_machine::Setting;
+use perf4sight_machine::MachineProperties;
 use perf4sight_report::{Block, Fact};
 use std::collections::BTreeSet;
 
@@ -17,13 +17,13 @@ const SETTINGS: [(&str, &str); 4] =
 const DAY: usize = 10;
 
 /// The facts, and their consequences for the errors above.
-pub fn blocks(evidence: &Evidence) -> Vec<Block> {
+pub fn blocks(evidence: &ReportEvidence) -> Vec<Block> {
     let noise =
         evidence.assessments.iter().filter_map(|part| Some(Block::Text(machines_share(part, part.study.noise?))));
     [Block::Facts(facts(evidence))].into_iter().chain(noise).collect()
 }
 
-fn facts(evidence: &Evidence) -> Vec<Fact> {
+fn facts(evidence: &ReportEvidence) -> Vec<Fact> {
     let settings = settings(evidence);
     let known = SETTINGS.iter().filter_map(|(key, name)| Some(Fact::new(*name, distinct(&settings, key)?)));
     let mut facts: Vec<Fact> = known.collect();
@@ -33,26 +33,26 @@ fn facts(evidence: &Evidence) -> Vec<Fact> {
         );
     }
     facts.push(Fact::new("measured", days(evidence)));
-    facts.push(Fact::new("networks profiled", profiled(evidence)));
+    facts.push(Fact::new("networks profiled", profiled_networks_text(evidence)));
     let method = evidence.assessments.first().map(|part| part.fingerprint.recipe().method);
     facts.extend(method.map(|method| Fact::new("method", method.name()).remark(method.explanation())));
-    facts.extend(wander(evidence));
+    facts.extend(time_variation(evidence));
     facts
 }
 
-fn settings<'a>(evidence: &'a Evidence) -> Vec<&'a Setting> {
+fn settings<'a>(evidence: &'a ReportEvidence) -> Vec<&'a MachineProperties> {
     let profiled = evidence.profiles.iter().map(|profile| &profile.setting);
     let kept = evidence.assessments.iter().flat_map(|part| &part.fingerprint.settings);
     profiled.chain(kept).filter(|setting| !setting.is_empty()).collect()
 }
 
 /// The values of one setting; none if no profile has it.
-fn distinct(settings: &[&Setting], name: &str) -> Option<String> {
+fn distinct(settings: &[&MachineProperties], name: &str) -> Option<String> {
     let values: BTreeSet<&str> = settings.iter().filter_map(|setting| Some(setting.get(name)?.as_str())).collect();
     (!values.is_empty()).then(|| values.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-fn days(evidence: &Evidence) -> String {
+fn days(evidence: &ReportEvidence) -> String {
     let runs = evidence.profiles.iter().flat_map(|profile| &profile.runs);
     let days: BTreeSet<&str> = runs.filter_map(|run| run.date.get(..DAY)).collect();
     match (days.first(), days.last()) {
@@ -62,15 +62,15 @@ fn days(evidence: &Evidence) -> String {
     }
 }
 
-fn profiled(evidence: &Evidence) -> String {
+fn profiled_networks_text(evidence: &ReportEvidence) -> String {
     let fitted = evidence.assessments.iter().flat_map(|part| part.fingerprint.fitted_on());
     let names: BTreeSet<&str> = fitted.map(|fitted| fitted.variant.network.as_str()).collect();
     format!("{}: {}", names.len(), names.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 /// How much the times of equal steps vary, according to the rows themselves.
-fn wander(evidence: &Evidence) -> Option<Fact> {
-    let timed = evidence.records().filter(|record| matches!(record.reading, Reading::Latency(Some(_))));
+fn time_variation(evidence: &ReportEvidence) -> Option<Fact> {
+    let timed = evidence.records().filter(|record| matches!(record.reading, RowReading::Latency(Some(_))));
     let (mut all, mut spreads) = (0, Vec::new());
     for record in timed {
         all += 1;
@@ -95,14 +95,14 @@ fn wander(evidence: &Evidence) -> Option<Fact> {
 }
 
 /// The share of the error that is the machine's noise: independent errors add by their squares.
-fn machines_share(part: &Assessment, noise: Noise) -> String {
+fn machines_share(part: &Assessment, noise: RowScatter) -> String {
     let name = part.quantity();
     let own = format!(
         "The machine differs from itself by {} in {name} ({} configurations were measured again)",
         Percent(noise.mape),
         noise.repeated
     );
-    let Some(known) = part.telling().scores_over_networks() else { return format!("{own}.") };
+    let Some(known) = part.known_network_cases().scores_over_networks() else { return format!("{own}.") };
     let rest = (known.mape.powi(2) - noise.mape.powi(2)).max(0.0).sqrt();
     match rest <= noise.mape {
         true => format!(

@@ -1,7 +1,7 @@
 //! The page of a fingerprint's report, section by section.
 
-use super::{Assessment, Evidence, charts, cost, fit, growth, operations, protocols, tables, trust};
-use perf4sight_machine::Setting;
+use super::{Assessment, ReportEvidence, charts, cost, fit, growth, operations, protocols, tables, trust};
+use perf4sight_machine::MachineProperties;
 use perf4sight_report::{Block, Fact, Page};
 use perf4sight_step::workload::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The number of rows among the worst predictions.
 const WORST: usize = 10;
 
-pub fn page(evidence: &Evidence) -> Page {
+pub fn page(evidence: &ReportEvidence) -> Page {
     let title = format!("{} fingerprint of {}", tables::capital(evidence.step.stage.name()), evidence.device);
     let subtitle = "How far its predictions of latency and memory can be trusted, judged by rows that were measured.";
     let mut page = Page::new(title, subtitle);
@@ -20,7 +20,10 @@ pub fn page(evidence: &Evidence) -> Page {
     page.chapter("Does it fit?", memory.flat_map(|part| fit::blocks(evidence, part)));
     let learning = parts.iter().filter_map(protocols::learning).map(Block::Chart);
     let learning: Vec<Block> = learning.chain(growth::blocks(evidence)).collect();
-    page.chapter("Would more rows help?", said(learning, "Too few rows, or no level that was not fitted on, to know."));
+    page.chapter(
+        "Would more rows help?",
+        blocks_or_text(learning, "Too few rows, or no level that was not fitted on, to know."),
+    );
     page.chapter(
         "Predicted against measured",
         pairs(parts, |part| [charts::predicted_against_measured(evidence, part), charts::errors(evidence, part)]),
@@ -47,7 +50,7 @@ pub fn page(evidence: &Evidence) -> Page {
     page
 }
 
-fn side_by_side(evidence: &Evidence) -> Vec<Block> {
+fn side_by_side(evidence: &ReportEvidence) -> Vec<Block> {
     let parts = &evidence.assessments;
     let missing: BTreeSet<&String> = parts.iter().flat_map(|part| &part.study.missing).collect();
     let missing = missing.into_iter().map(|reason| Block::Text(format!("Not tested in every way: {reason}.")));
@@ -58,7 +61,7 @@ fn side_by_side(evidence: &Evidence) -> Vec<Block> {
     missing.chain(charts).chain([Block::Table(protocols::table(evidence))]).collect()
 }
 
-fn said(blocks: Vec<Block>, otherwise: &str) -> Vec<Block> {
+fn blocks_or_text(blocks: Vec<Block>, otherwise: &str) -> Vec<Block> {
     if blocks.is_empty() { vec![Block::Text(otherwise.into())] } else { blocks }
 }
 
@@ -68,7 +71,7 @@ fn pairs(parts: &[Assessment], draw: impl Fn(&Assessment) -> [perf4sight_report:
     first.into_iter().chain(second).map(Block::Chart).collect()
 }
 
-fn provenance(evidence: &Evidence) -> Vec<Block> {
+fn provenance(evidence: &ReportEvidence) -> Vec<Block> {
     let mut facts = vec![
         Fact::new("device", evidence.device),
         Fact::new("data set", evidence.dataset),
@@ -77,8 +80,9 @@ fn provenance(evidence: &Evidence) -> Vec<Block> {
     ];
     facts.extend(evidence.assessments.iter().flat_map(fit_facts));
     let mut blocks = vec![Block::Facts(facts)];
-    let settings: Vec<&Setting> = evidence.assessments.iter().flat_map(|part| &part.fingerprint.settings).collect();
-    let mut different: Vec<&Setting> = Vec::new();
+    let settings: Vec<&MachineProperties> =
+        evidence.assessments.iter().flat_map(|part| &part.fingerprint.settings).collect();
+    let mut different: Vec<&MachineProperties> = Vec::new();
     for setting in settings {
         if !different.contains(&setting) {
             different.push(setting);
@@ -93,7 +97,7 @@ fn provenance(evidence: &Evidence) -> Vec<Block> {
 }
 
 /// The configuration of this report, and those of the profile's runs that differ from it and from one another.
-fn configurations(evidence: &Evidence) -> Vec<Block> {
+fn configurations(evidence: &ReportEvidence) -> Vec<Block> {
     let runs = evidence.profiles.iter().flat_map(|profile| &profile.runs);
     let runs = runs.map(|run| (format!("Configuration of the profile's run of {}", run.date), run.config.as_str()));
     let own = ("Configuration of this report".to_owned(), evidence.config);

@@ -1,23 +1,23 @@
 //! `predictions.csv`: every tested row.
 
-use super::{Assessment, Evidence, unit};
-use crate::evaluation::{Case, Protocols, Trial};
+use super::{Assessment, ReportEvidence, unit};
+use crate::evaluation::{MethodTests, PredictedRow, Trial};
 use crate::records::Variant;
 use perf4sight_base::units::Percent;
-use perf4sight_report::{Rows, Table};
+use perf4sight_report::{Table, TableBuilder};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A tested row, and its cases in the trials of other fits.
-struct Row<'a> {
+struct TestedRow<'a> {
     part: &'a Assessment<'a>,
-    case: &'a Case,
-    left_out: Option<&'a Case>,
-    published: [Option<&'a Case>; 2],
+    case: &'a PredictedRow,
+    left_out: Option<&'a PredictedRow>,
+    published: [Option<&'a PredictedRow>; 2],
 }
 
 /// Every tested row; measured and predicted values are in the row's `unit`.
-pub fn table(evidence: &Evidence) -> Table {
-    Rows::new("Predictions", evidence.assessments.iter().flat_map(rows))
+pub fn table(evidence: &ReportEvidence) -> Table {
+    TableBuilder::new("Predictions", evidence.assessments.iter().flat_map(rows))
         .text("quantity", "quantity", |row| row.part.quantity().name())
         .text("variant", "variant", |row| row.case.variant.to_string())
         .text("network", "network", |row| row.case.variant.network.clone())
@@ -40,39 +40,39 @@ pub fn table(evidence: &Evidence) -> Table {
         .table()
 }
 
-fn rows<'a>(part: &'a Assessment) -> Vec<Row<'a>> {
+fn rows<'a>(part: &'a Assessment) -> Vec<TestedRow<'a>> {
     let published = part.study.published();
     let mut own = left_out(&part.study.own);
-    let mut theirs = published.map(|published| Queue::new(&published.whole)).unwrap_or_default();
+    let mut theirs = published.map(|published| CaseQueue::new(&published.whole)).unwrap_or_default();
     let mut theirs_left_out = published.map(left_out).unwrap_or_default();
-    let row = |case: &'a Case| {
+    let row = |case: &'a PredictedRow| {
         let published = [theirs.next(case), theirs_left_out.next(case)];
-        Row { part, case, left_out: own.next(case), published }
+        TestedRow { part, case, left_out: own.next(case), published }
     };
     part.evaluation().cases.iter().map(row).collect()
 }
 
-fn left_out(protocols: &Protocols) -> Queue<'_> {
-    protocols.left_out.as_ref().map(Queue::new).unwrap_or_default()
+fn left_out(protocols: &MethodTests) -> CaseQueue<'_> {
+    protocols.left_out.as_ref().map(CaseQueue::new).unwrap_or_default()
 }
 
-fn value(case: Option<&Case>) -> Option<f64> {
+fn value(case: Option<&PredictedRow>) -> Option<f64> {
     Some(case?.predicted.value())
 }
 
 #[derive(Default)]
-struct Queue<'a>(BTreeMap<(Variant, u64), VecDeque<&'a Case>>);
+struct CaseQueue<'a>(BTreeMap<(Variant, u64), VecDeque<&'a PredictedRow>>);
 
-impl<'a> Queue<'a> {
+impl<'a> CaseQueue<'a> {
     fn new(trial: &'a Trial) -> Self {
-        let mut queue = Queue::default();
+        let mut queue = CaseQueue::default();
         for case in &trial.evaluation.cases {
             queue.0.entry((case.variant.clone(), case.batch)).or_default().push_back(case);
         }
         queue
     }
 
-    fn next(&mut self, case: &Case) -> Option<&'a Case> {
+    fn next(&mut self, case: &PredictedRow) -> Option<&'a PredictedRow> {
         self.0.get_mut(&(case.variant.clone(), case.batch))?.pop_front()
     }
 }

@@ -1,6 +1,6 @@
 //! The noise of a device, from repeated measurements.
 
-use super::rounds::Taken;
+use super::rounds::NoiseMeasurement;
 use perf4sight_base::stats::{mean, median, scatter, trend};
 use perf4sight_machine::Conditions;
 use std::collections::BTreeMap;
@@ -15,15 +15,15 @@ const SIGNIFICANT: f64 = 2.0;
 
 /// The noise of a device. All values are in percent unless stated otherwise.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Noise {
+pub(super) struct NoiseFloor {
     /// Each batch size.
-    pub configurations: Vec<Repeated>,
+    pub configurations: Vec<RepeatedBatch>,
     /// The average deviation of one measurement from the truth: no prediction can be closer to single measurements.
     pub floor: f64,
     /// The same within a worker: the half-width of a median's 95 % interval, median over all runs.
     pub within: f64,
     /// How much the device slowed down from the first to the last measurement.
-    pub drift: Option<Drift>,
+    pub drift: Option<NoiseDrift>,
     /// Steps that other programs disturbed.
     pub disturbed_steps: f64,
     /// Processor time that the hypervisor gave to other machines (steal time); none if the machine does not report it.
@@ -37,7 +37,7 @@ pub(super) struct Noise {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Repeated {
+pub(super) struct RepeatedBatch {
     pub batch: u64,
     pub runs: usize,
     /// The median of their medians.
@@ -49,30 +49,31 @@ pub(super) struct Repeated {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Drift {
+pub(super) struct NoiseDrift {
     /// In percent, from beginning to end; negative: the device got faster.
     pub percent: f64,
     pub error: f64,
 }
 
-impl Drift {
+impl NoiseDrift {
     pub fn is_significant(&self) -> bool {
         self.percent.abs() > SIGNIFICANT * self.error
     }
 }
 
-impl Noise {
+impl NoiseFloor {
     /// The noise from all measurements in order; none if nothing was measured twice.
-    pub fn of(taken: &[Taken]) -> Option<Self> {
-        let mut groups: BTreeMap<u64, Vec<&Taken>> = BTreeMap::new();
+    pub fn from_measurements(taken: &[NoiseMeasurement]) -> Option<Self> {
+        let mut groups: BTreeMap<u64, Vec<&NoiseMeasurement>> = BTreeMap::new();
         taken.iter().for_each(|one| groups.entry(one.batch).or_default().push(one));
         groups.retain(|_, group| group.len() > 1);
-        let configurations: Vec<Repeated> = groups.iter().map(|(batch, group)| Repeated::of(*batch, group)).collect();
+        let configurations: Vec<RepeatedBatch> =
+            groups.iter().map(|(batch, group)| RepeatedBatch::new(*batch, group)).collect();
         let mut conditions = Conditions::default();
         taken.iter().for_each(|one| conditions.extend(&one.conditions));
         let steps: usize = taken.iter().map(|one| one.steps).sum();
         let disturbed: usize = taken.iter().map(|one| one.disturbed_steps).sum();
-        Some(Noise {
+        Some(NoiseFloor {
             floor: mean(&configurations.iter().map(|one| one.between).collect::<Vec<_>>()),
             within: 100.0 * median(&taken.iter().map(|one| one.spread).collect::<Vec<_>>()),
             drift: drift(&groups),
@@ -94,11 +95,11 @@ impl Noise {
     }
 }
 
-impl Repeated {
-    fn of(batch: u64, group: &[&Taken]) -> Self {
+impl RepeatedBatch {
+    fn new(batch: u64, group: &[&NoiseMeasurement]) -> Self {
         let times: Vec<f64> = group.iter().map(|one| one.milliseconds).collect();
         let middle = median(&times);
-        Repeated {
+        RepeatedBatch {
             batch,
             runs: group.len(),
             milliseconds: middle,
@@ -110,7 +111,7 @@ impl Repeated {
 }
 
 /// The slope of all times relative to the median of their configuration.
-fn drift(groups: &BTreeMap<u64, Vec<&Taken>>) -> Option<Drift> {
+fn drift(groups: &BTreeMap<u64, Vec<&NoiseMeasurement>>) -> Option<NoiseDrift> {
     let relative = groups.values().flat_map(|group| {
         let middle = median(&group.iter().map(|one| one.milliseconds).collect::<Vec<_>>());
         group.iter().map(move |one| (one.at, 100.0 * one.milliseconds / middle))
@@ -119,5 +120,5 @@ fn drift(groups: &BTreeMap<u64, Vec<&Taken>>) -> Option<Drift> {
     let (slope, error) = trend(&points)?;
     let ends = points.iter().map(|(at, _)| *at);
     let span = ends.clone().fold(f64::MIN, f64::max) - ends.fold(f64::MAX, f64::min);
-    Some(Drift { percent: slope * span, error: error * span })
+    Some(NoiseDrift { percent: slope * span, error: error * span })
 }

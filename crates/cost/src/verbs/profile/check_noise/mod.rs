@@ -9,26 +9,26 @@ mod tests;
 use super::parse;
 use super::settings::{OF_DEVICES, TABLE as PROFILE};
 use crate::device::kind::DeviceKind;
-use crate::device::{self, Device, Job};
+use crate::device::{self, Device, MeasurementJob};
 use crate::records::Variant;
 use crate::verbs::asking;
-use crate::verbs::named::Named;
+use crate::verbs::named::NamedNetwork;
 use crate::verbs::step::stages;
-use crate::verbs::temporary::Temporary;
-use floor::Noise;
+use crate::verbs::temporary::TemporaryFile;
+use floor::NoiseFloor;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_network::zoo::Dataset;
 use perf4sight_step::workload::{LARGEST_BATCH, Stage, Workload};
 use perf4sight_verb::config::Conflicts::With;
-use perf4sight_verb::config::{Document, Setting, Table, Values, flag, integer, path, text, word};
+use perf4sight_verb::config::{ConfigDocument, Setting, SettingTable, SettingValues, flag, integer, path, text, word};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
-use rounds::Rounds;
+use rounds::NoiseRounds;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// `perf4sight profile`.
 pub static VERB: VerbSpec = VerbSpec {
-    table: Table {
+    table: SettingTable {
         section: "profile",
         about: "measures the noise of a device: how much repeated measurements differ, before profiling it",
         groups: &[&[CHECK_NOISE, CONFIG_FILE], OF_DEVICES, &[NETWORK, BATCHES, STAGE, SECONDS]],
@@ -52,23 +52,24 @@ const CONFIG_FILE: Setting = path("config_file")
     .help("Take the device from the section [profile] of this file.");
 
 const NETWORK: Setting = text("network")
-    .or("squeezenet")
+    .or_default("squeezenet")
     .value("NAME")
-    .known(asking::networks)
+    .completed_by(asking::networks)
     .help("Name of a known network, or NAME@LEVEL for one pruned by that percentage.");
 
-const BATCHES: Setting = integer("bs", 1, LARGEST_BATCH as i64).many().or("[1,8]").value("SIZES").help("Batch sizes.");
+const BATCHES: Setting =
+    integer("bs", 1, LARGEST_BATCH as i64).many_values().or_default("[1,8]").value("SIZES").help("Batch sizes.");
 
-const STAGE: Setting = word("stage", stages).or("training").help("Stage of the step.");
+const STAGE: Setting = word("stage", stages).or_default("training").help("Stage of the step.");
 
 const SECONDS: Setting = integer("seconds", 0, i64::MAX)
-    .or("60")
+    .or_default("60")
     .value("SECONDS")
     .help("Time to measure; one batch size is measured twice in any case.");
 
 #[derive(Debug, Clone, PartialEq)]
 struct CheckNoise {
-    device: device::Options,
+    device: device::DeviceOptions,
     network: String,
     batches: Vec<u64>,
     stage: Stage,
@@ -83,21 +84,22 @@ impl Verb for CheckNoise {
                 .expected("a device that measures, or simulated")
                 .help("the report of a profile with repeats shows the noise of the device it was measured on"));
         }
-        let network = Named::load(&self.network, Dataset::Imagenet.name())?.report_remarks(context);
+        let network = NamedNetwork::load(&self.network, Dataset::Imagenet.name())?.report_remarks(context);
         let variant = Variant::new(network.name(), 0);
         let device = device::open(&self.device, &context.executable, &[network.name()])?;
-        let written = Temporary::write(&network, &variant)?;
+        let written = TemporaryFile::write(&network, &variant)?;
         let workloads = self.batches.iter().map(|&batch| Workload::published(self.stage, batch));
-        let job = |workload| Job { latency: true, ..Job::new(&variant, written.file(), workload) };
-        let jobs: Vec<Job> = workloads.map(job).collect();
-        let taken = Rounds { device: &*device, jobs: &jobs, time: self.time }.take(context)?;
-        let noise = Noise::of(&taken).ok_or_else(too_few)?;
+        let job =
+            |workload| MeasurementJob { latency: true, ..MeasurementJob::new(&variant, written.file(), workload) };
+        let jobs: Vec<MeasurementJob> = workloads.map(job).collect();
+        let taken = NoiseRounds { device: &*device, jobs: &jobs, time: self.time }.take(context)?;
+        let noise = NoiseFloor::from_measurements(&taken).ok_or_else(too_few)?;
         Ok(self.summary(&*device, &noise))
     }
 }
 
 impl CheckNoise {
-    fn summary(&self, device: &dyn Device, noise: &Noise) -> Summary {
+    fn summary(&self, device: &dyn Device, noise: &NoiseFloor) -> Summary {
         let name = format!("{} of {} on {}", self.stage, self.network, device.name());
         Summary {
             headline: tables::verdict(noise),
@@ -113,7 +115,7 @@ fn too_few() -> Error {
 }
 
 impl CheckNoise {
-    fn parse(values: &Values<'_>) -> Result<Self> {
+    fn parse(values: &SettingValues<'_>) -> Result<Self> {
         let device = match values.get::<Option<PathBuf>>("config_file")? {
             Some(file) => device_of(&file)?,
             None => parse::device(values)?,
@@ -122,20 +124,20 @@ impl CheckNoise {
             device,
             network: values.get("network")?,
             batches: values.get("bs")?,
-            stage: values.named("stage", Stage::parse)?,
+            stage: values.parse_word("stage", Stage::parse)?,
             time: Duration::from_secs(values.get("seconds")?),
         })
     }
 }
 
 /// The device in the section `[profile]` of a configuration.
-fn device_of(config_file: &Path) -> Result<device::Options> {
-    let document = Document::load(config_file)?;
+fn device_of(config_file: &Path) -> Result<device::DeviceOptions> {
+    let document = ConfigDocument::load(config_file)?;
     let section = document
         .section(PROFILE.section)
         .ok_or_else(|| Error::config("there is no section [profile], which would name the device").file(config_file))?;
-    let values = Values::check(&document, section, &PROFILE, &[])?;
+    let values = SettingValues::check(&document, section, &PROFILE, &[])?;
     let device = parse::device(&values)?;
-    device.check_runnable().map_err(|error| values.placed("device", error))?;
+    device.check_runnable().map_err(|error| values.with_place("device", error))?;
     Ok(device)
 }

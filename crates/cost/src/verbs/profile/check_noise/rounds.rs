@@ -1,8 +1,8 @@
 //! Measures the same configurations repeatedly, each time in a new worker.
 
-use crate::device::{Device, Job, Measurement};
+use crate::device::{Device, Measurement, MeasurementJob};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_machine::{Conditions, Watch};
+use perf4sight_machine::{Conditions, RunWatch};
 use perf4sight_verb::Context;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 const MOST: u32 = 20;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Taken {
+pub(super) struct NoiseMeasurement {
     pub batch: u64,
     /// Seconds from the start of the check to its end.
     pub at: f64,
@@ -30,13 +30,13 @@ pub(super) struct Taken {
     pub conditions: Conditions,
 }
 
-pub(super) struct Rounds<'a> {
+pub(super) struct NoiseRounds<'a> {
     pub device: &'a dyn Device,
-    pub jobs: &'a [Job],
+    pub jobs: &'a [MeasurementJob],
     pub time: Duration,
 }
 
-impl Rounds<'_> {
+impl NoiseRounds<'_> {
     /// Measures round after round until the next measurement would exceed the time, or there are enough rounds; at
     /// least until one configuration was measured twice.
     ///
@@ -44,28 +44,28 @@ impl Rounds<'_> {
     ///
     /// # Errors
     /// A configuration that fails.
-    pub fn take(&self, context: &Context) -> Result<Vec<Taken>> {
+    pub fn take(&self, context: &Context) -> Result<Vec<NoiseMeasurement>> {
         let began = context.now();
         let elapsed = || context.now().duration_since(began).unwrap_or_default();
         let progress = context.console.progress(self.time.as_secs(), "seconds");
-        let (mut taken, mut shown): (Vec<Taken>, u64) = (Vec::new(), 0);
+        let (mut taken, mut shown): (Vec<NoiseMeasurement>, u64) = (Vec::new(), 0);
         for (round, job) in self.in_order() {
             let last = taken.iter().rfind(|one| one.batch == job.workload.batch).map(|one| one.took);
             let over = elapsed() + last.unwrap_or_default() > self.time;
             if context.cancelled() || (over && taken.len() > self.jobs.len()) {
                 break;
             }
-            progress.doing(format!("batch size {}, round {round}", job.workload.batch));
+            progress.set_item(format!("batch size {}, round {round}", job.workload.batch));
             let before = elapsed();
-            let Some(one) = self.one(&Job { round, ..job.clone() }, context)? else { break };
-            taken.push(Taken { at: elapsed().as_secs_f64(), took: elapsed().saturating_sub(before), ..one });
+            let Some(one) = self.measure(&MeasurementJob { round, ..job.clone() }, context)? else { break };
+            taken.push(NoiseMeasurement { at: elapsed().as_secs_f64(), took: elapsed().saturating_sub(before), ..one });
             let now = elapsed().min(self.time).as_secs();
             progress.advance(now - std::mem::replace(&mut shown, now));
         }
         Ok(taken)
     }
 
-    fn in_order(&self) -> impl Iterator<Item = (u32, &Job)> {
+    fn in_order(&self) -> impl Iterator<Item = (u32, &MeasurementJob)> {
         (1..=MOST).flat_map(move |round| {
             let backwards = round % 2 == 0;
             let count = self.jobs.len();
@@ -74,18 +74,19 @@ impl Rounds<'_> {
     }
 
     /// None after Ctrl-C.
-    fn one(&self, job: &Job, context: &Context) -> Result<Option<Taken>> {
+    fn measure(&self, job: &MeasurementJob, context: &Context) -> Result<Option<NoiseMeasurement>> {
         self.device.check(job)?;
         let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
-        let measurement = self.device.measure(job, &Watch { waiting: &waiting, ..Watch::quiet(&context.cancel) })?;
+        let measurement =
+            self.device.measure(job, &RunWatch { waiting: &waiting, ..RunWatch::quiet(&context.cancel) })?;
         let refused = |why: &str| {
             let batch = job.workload.batch;
             Error::device(format!("batch size {batch} of {}: {why}", job.variant.network))
                 .help("choose others with --network and --bs")
         };
-        let doubtful = measurement.doubt().is_some();
+        let doubtful = measurement.reason_to_distrust().is_some();
         match measurement {
-            Measurement::Measured { latency: Some(latency), conditions, .. } => Ok(Some(Taken {
+            Measurement::Measured { latency: Some(latency), conditions, .. } => Ok(Some(NoiseMeasurement {
                 batch: job.workload.batch,
                 at: 0.0,
                 took: Duration::ZERO,

@@ -1,13 +1,13 @@
 //! The noise of a device, for people and for programs.
 
-use super::floor::{Drift, Noise};
+use super::floor::{NoiseDrift, NoiseFloor};
 use perf4sight_base::units::{Milliseconds, Percent};
-use perf4sight_report::{Rows, Table};
+use perf4sight_report::{Table, TableBuilder};
 use perf4sight_step::workload::Stage;
 use serde_json::{Value, json};
 
-pub(super) fn by_batch(noise: &Noise, what: &str) -> Table {
-    Rows::new(format!("{what}, every run in a fresh worker"), &noise.configurations)
+pub(super) fn by_batch(noise: &NoiseFloor, what: &str) -> Table {
+    TableBuilder::new(format!("{what}, every run in a fresh worker"), &noise.configurations)
         .number("batch", "batch size", |one| one.batch)
         .number("runs", "runs", |one| one.runs)
         .number("latency_ms", "latency", |one| Milliseconds(one.milliseconds))
@@ -18,7 +18,7 @@ pub(super) fn by_batch(noise: &Noise, what: &str) -> Table {
 }
 
 /// The conditions of the machine during the check.
-pub(super) fn of_machine(noise: &Noise) -> Table {
+pub(super) fn of_machine(noise: &NoiseFloor) -> Table {
     let stolen = noise.stolen.map_or("not reported".to_owned(), |share| Percent(share).to_string());
     let facts = [
         ("time", Milliseconds(noise.seconds * 1e3).to_string()),
@@ -29,17 +29,17 @@ pub(super) fn of_machine(noise: &Noise) -> Table {
         ("at the beginning", noise.conditions.start.to_string()),
         ("at the end", noise.conditions.end.to_string()),
     ];
-    Rows::new("The machine meanwhile", facts)
+    TableBuilder::new("The machine meanwhile", facts)
         .text("what", "what", |(what, _)| *what)
         .text("value", "value", |(_, value)| value.clone())
         .table()
 }
 
-fn drift(Drift { percent, error }: Drift) -> String {
+fn drift(NoiseDrift { percent, error }: NoiseDrift) -> String {
     format!("{percent:+.1} % ± {error:.1} %")
 }
 
-pub(super) fn verdict(noise: &Noise) -> String {
+pub(super) fn verdict(noise: &NoiseFloor) -> String {
     let floor = Percent(noise.floor);
     let advice = match noise.repeats() {
         Some(1) => "measuring every configuration once is enough (repeats = 1)".to_owned(),
@@ -49,22 +49,22 @@ pub(super) fn verdict(noise: &Noise) -> String {
         None => "repeats would have to be too many to make up for it".to_owned(),
     };
     let first = format!("A prediction cannot be closer than {floor} to single measurements here; {advice}.");
-    std::iter::once(first).chain(trouble(noise)).collect::<Vec<_>>().join("\n")
+    std::iter::once(first).chain(main_problem(noise)).collect::<Vec<_>>().join("\n")
 }
 
 /// The most important problem to solve.
-fn trouble(noise: &Noise) -> Option<String> {
+fn main_problem(noise: &NoiseFloor) -> Option<String> {
     if noise.doubtful > 0 {
         let why = "something else slowed the machine down or used it: find out what before profiling it";
         return Some(format!("{} of the runs are doubtful, for {why}.", noise.doubtful));
     }
-    let found = noise.drift.filter(Drift::is_significant)?;
+    let found = noise.drift.filter(NoiseDrift::is_significant)?;
     let time = Milliseconds(noise.seconds * 1e3);
     Some(format!("The device drifts, {} in {time}: let it warm up, or cool it.", drift(found)))
 }
 
 /// The same for programs, with percentages as numbers.
-pub(super) fn json(noise: &Noise, device: &str, network: &str, stage: Stage) -> Value {
+pub(super) fn json(noise: &NoiseFloor, device: &str, network: &str, stage: Stage) -> Value {
     json!({
         "device": device,
         "network": network,

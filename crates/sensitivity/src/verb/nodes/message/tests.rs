@@ -4,8 +4,8 @@ use super::*;
 use crate::verb::points::tests::run;
 use serde_json::json;
 
-fn said() -> Hello {
-    let machine = Machine {
+fn sample_hello() -> HelloMessage {
+    let machine = NodeMachine {
         name: "b".to_owned(),
         boot: None,
         cpus: 2.0,
@@ -13,26 +13,26 @@ fn said() -> Hello {
         limits: BTreeMap::new(),
         bandwidths: [None, Some(1e9)],
         data: None,
-        facts: Setting::new(),
+        facts: MachineProperties::new(),
     };
-    let job = Setting::from([("command".to_owned(), "sh job.sh".to_owned())]);
-    Hello { perf4sight: env!("CARGO_PKG_VERSION").to_owned(), nnodes: 2, node_rank: 1, job, machine }
+    let job = MachineProperties::from([("command".to_owned(), "sh job.sh".to_owned())]);
+    HelloMessage { perf4sight: env!("CARGO_PKG_VERSION").to_owned(), nnodes: 2, node_rank: 1, job, machine }
 }
 
 #[test]
 fn messages_are_lines_and_come_back_as_they_were() {
-    let report = Report::Ended { point: 3, run: Box::new(run(20.0, 10.0)) };
+    let report = NodeReport::Ended { point: 3, run: Box::new(run(20.0, 10.0)) };
     let line = line(&report);
     assert!(!line.contains('\n'));
-    assert_eq!(message::<Report>(&line), Ok(report));
-    let hello = Report::Hello(Box::new(said()));
-    assert_eq!(super::hello(&super::line(&hello)), Ok(said()));
+    assert_eq!(message::<NodeReport>(&line), Ok(report));
+    let hello = NodeReport::Hello(Box::new(sample_hello()));
+    assert_eq!(super::hello(&super::line(&hello)), Ok(sample_hello()));
 }
 
 #[test]
 fn another_version_is_told_though_nothing_else_is_understood() {
     let unknown = |line: &str| {
-        let Err(Stranger::Unknown(why)) = hello(line) else { panic!("it was understood") };
+        let Err(UnknownConnection::Unknown(why)) = hello(line) else { panic!("it was understood") };
         why
     };
     let refused = |value: Value| unknown(&value.to_string());
@@ -41,7 +41,7 @@ fn another_version_is_told_though_nothing_else_is_understood() {
     assert!(refused(json!({"what": "here"})).contains("did not identify itself"));
     assert!(unknown("GET / HTTP/1.1").contains("no valid message"));
     let leaving = json!({"what": "leaving", "why": "there is no data"}).to_string();
-    assert_eq!(hello(&leaving), Err(Stranger::Leaving("there is no data".to_owned())));
+    assert_eq!(hello(&leaving), Err(UnknownConnection::Leaving("there is no data".to_owned())));
 }
 
 #[test]
@@ -52,14 +52,14 @@ fn what_cannot_be_is_no_message() {
             measured.rate.interval[0] = rate;
             measured
         });
-        message::<Report>(&line(&Report::Ended { point: 1, run: Box::new(run) }))
+        message::<NodeReport>(&line(&NodeReport::Ended { point: 1, run: Box::new(run) }))
     };
     assert!(ended(19.0).is_ok());
     for wrong in [0.0, -1.0, 21.0, f64::NAN] {
         assert!(ended(wrong).is_err(), "{wrong}");
     }
-    assert!(message::<Order>("{\"what\": \"run\", \"command\": \"rm\"}").is_err());
-    assert!(message::<Order>("{\"what\": \"go\"}").is_err());
+    assert!(message::<LeaderOrder>("{\"what\": \"run\", \"command\": \"rm\"}").is_err());
+    assert!(message::<LeaderOrder>("{\"what\": \"go\"}").is_err());
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! One network with the fitted latency of a device, for predictions of the profiled step or another one.
 
-use super::narrow::Narrow;
-use super::prepared::{Prepared, WORST_TWENTIETH};
-use super::promise::Promise;
-use crate::fingerprint::prediction::{Band, Predictor, Shares, TimedOperation};
-use crate::fingerprint::rows::Row;
+use super::narrow::NarrowFactors;
+use super::predicted_steps::PredictedSteps;
+use super::prepared::{PreparedLatency, WORST_TWENTIETH};
+use crate::fingerprint::prediction::{IntervalBand, LatencyShares, Predictor, TimedOperation};
+use crate::fingerprint::rows::MeasuredRow;
 use std::sync::Arc;
 
 /// Standard deviation of the time, in logarithms, for every factor of e that a step adds to the profiled one or
@@ -15,24 +15,24 @@ const BY_PHYSICS: f64 = 0.25;
 
 /// A step of one network with the fitted latency of a device. For another step than the profiled one, the operations
 /// of both are predicted by the fit, and the others by physics.
-pub(in crate::fingerprint) struct Stepped<'a> {
-    pub(super) profiled: Arc<Prepared<'a>>,
+pub(in crate::fingerprint) struct RequestedStep<'a> {
+    pub(super) profiled: Arc<PreparedLatency<'a>>,
     /// None for the profiled step itself.
-    pub(super) asked: Option<Promise<'a>>,
+    pub(super) asked: Option<PredictedSteps<'a>>,
     /// Where the requested step has another precision: the same step at the profiled precision, and the speed at the
     /// other.
-    pub(super) narrow: Option<(Promise<'a>, Narrow)>,
+    pub(super) narrow: Option<(PredictedSteps<'a>, NarrowFactors)>,
 }
 
-impl Stepped<'_> {
-    fn promise(&self) -> &Promise<'_> {
+impl RequestedStep<'_> {
+    fn promise(&self) -> &PredictedSteps<'_> {
         self.asked.as_ref().unwrap_or(&self.profiled.promise)
     }
 
     /// The difference of two steps in factors of e: the work that only one of them does, relative to the work of
     /// both. A step that is dearer in one part and cheaper in another is no more certain because its total is the
     /// same.
-    fn difference(&self, asked: &Promise, batch: u64) -> f64 {
+    fn difference(&self, asked: &PredictedSteps, batch: u64) -> f64 {
         // The time at another precision was measured, and has its own uncertainty.
         let asked = self.narrow.as_ref().map_or(asked, |(alike, _)| alike);
         let [own, asked] = [&self.profiled.promise, asked].map(|step| step.passes(batch));
@@ -42,25 +42,25 @@ impl Stepped<'_> {
     }
 }
 
-impl Predictor for Stepped<'_> {
-    fn at(&self, batch: u64) -> f64 {
-        let longer = |asked: &Promise| asked.promised(batch) / self.profiled.promise.promised(batch);
-        self.profiled.at(batch) * self.asked.as_ref().map_or(1.0, longer)
+impl Predictor for RequestedStep<'_> {
+    fn predict(&self, batch: u64) -> f64 {
+        let longer = |asked: &PredictedSteps| asked.milliseconds(batch) / self.profiled.promise.milliseconds(batch);
+        self.profiled.milliseconds(batch) * self.asked.as_ref().map_or(1.0, longer)
     }
 
-    fn band(&self, batch: u64) -> Option<Band> {
+    fn band(&self, batch: u64) -> Option<IntervalBand> {
         let band = self.profiled.band(batch)?;
         let Some(asked) = &self.asked else { return Some(band) };
-        let narrow = self.narrow.as_ref().map_or(0.0, |(_, narrow)| narrow.doubt(asked.narrow_shares(batch)));
+        let narrow = self.narrow.as_ref().map_or(0.0, |(_, narrow)| narrow.deviation(asked.narrow_shares(batch)));
         let more = WORST_TWENTIETH * (BY_PHYSICS * self.difference(asked, batch)).hypot(narrow);
-        Some(Band { ends: band.ends.map(|end| end.signum() * end.hypot(more)), ..band })
+        Some(IntervalBand { ends: band.ends.map(|end| end.signum() * end.hypot(more)), ..band })
     }
 
-    fn operations(&self, row: &Row) -> Vec<TimedOperation> {
+    fn operations(&self, row: &MeasuredRow) -> Vec<TimedOperation> {
         self.promise().operations(row)
     }
 
-    fn shares(&self, batch: u64) -> Option<Shares> {
-        Some(self.promise().shares_of(batch, self.at(batch)))
+    fn shares(&self, batch: u64) -> Option<LatencyShares> {
+        Some(self.promise().shares_of(batch, self.predict(batch)))
     }
 }

@@ -2,25 +2,25 @@
 //! changes would bring.
 
 use crate::Analysis;
-use crate::communication::Communication;
-use crate::graph::recorded::{Correction, Distortion, LeftOut, Recorded};
-use crate::graph::{Kind, RankNodes, StepGraph};
+use crate::communication::CommunicationCosts;
+use crate::graph::recorded::{LeftOutStep, RecordedSteps, RecordingDistortion, StepCorrection};
+use crate::graph::{RankNodes, StepGraph, WorkKind};
 use crate::plain_step::PlainStep;
-use crate::ranks::Rank;
-use crate::request::{Request, changes};
-use crate::simulate::{Schedule, Share, critical_path, of_names, shares, simulate};
+use crate::ranks::JobRank;
+use crate::request::{ReplayRequest, changes};
+use crate::simulate::{CriticalShare, NodeSchedule, critical_path, of_names, shares, simulate};
 use crate::waiting::LEAST_SHARE;
-use crate::what_if::{Change, Known, Outcome, parse_with, predict, ratio_of_work, times_of_usual};
+use crate::what_if::{StepChange, WhatIfFacts, WhatIfOutcome, parse_with, predict, ratio_of_work, times_of_usual};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, median, percentile};
 
 /// The replay of a job's steps.
 #[derive(Debug, Clone)]
-pub struct Replayed {
+pub struct ReplayedJob {
     /// Each step, replayed with its own durations: equal to the record unless it contradicts an edge.
     pub steps: Vec<ReplayedStep>,
     /// Each step as graphs predict it that were built without it.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<LeftOutStep>,
     /// Nanoseconds of the replayed typical step, without the distortion if it was taken out.
     pub typical: u64,
     /// Nanoseconds of a step that nothing disturbs, replayed with all that recording adds.
@@ -38,29 +38,29 @@ pub struct Replayed {
     /// Nanoseconds between which a step without recording is; none if its time is known.
     pub plain_bounds: Option<[u64; 2]>,
     /// The time on the critical path of the typical step by rank and kind, the largest first.
-    pub critical: Vec<Share>,
+    pub critical: Vec<CriticalShare>,
     /// The same by the names of operations.
     pub names: Vec<(String, u64)>,
     /// The typical step, without the distortion if it was taken out.
     pub step: StepGraph,
     /// When each operation of it starts.
-    pub schedule: Schedule,
+    pub schedule: NodeSchedule,
     /// Each rank's part of it.
     pub ranks: Vec<RankTime>,
     /// What communication costs.
-    pub communication: Communication,
+    pub communication: CommunicationCosts,
     /// The names of the groups whose costs these are.
     pub groups: Vec<String>,
     /// How far the recorded step is from a plain one, if that is known, and what is known of the plain one.
-    pub distortion: Option<(PlainStep, Distortion)>,
+    pub distortion: Option<(PlainStep, RecordingDistortion)>,
     /// What each requested scenario brings, or why it cannot be asked of these traces.
-    pub what_ifs: Vec<(String, Result<Outcome>)>,
+    pub what_ifs: Vec<(String, Result<WhatIfOutcome>)>,
 }
 
 /// A step, recorded and replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayedStep {
-    /// Its index in [`crate::ranks::Job::steps`].
+    /// Its index in [`crate::ranks::TrainingJob::steps`].
     pub step: usize,
     /// Nanoseconds as recorded: the longest of the ranks'.
     pub recorded: u64,
@@ -107,14 +107,14 @@ pub struct LeftOutError {
     pub spread: f64,
 }
 
-impl Replayed {
+impl ReplayedJob {
     /// Replays the steps of a job.
     ///
     /// # Errors
     /// Traces whose operations wait for each other in a circle, a table of costs that cannot be read.
-    pub fn of(analysis: &Analysis, request: &Request) -> Result<Self> {
+    pub fn replay(analysis: &Analysis, request: &ReplayRequest) -> Result<Self> {
         let Analysis { job, exchanges, clocks, .. } = analysis;
-        let (mut recorded, left_out) = Recorded::with_left_out(job, exchanges, clocks)?;
+        let (mut recorded, left_out) = RecordedSteps::with_left_out(job, exchanges, clocks)?;
         let known = request.known_of(job)?;
         let shown_by = request.depends_on_step(&recorded, &known)?;
         if shown_by.is_some() {
@@ -125,23 +125,23 @@ impl Replayed {
             .map(|step| step.time(&simulate(&step.graph)));
         request.check_plain(&recorded)?;
         let distortion =
-            request.plain(analysis, &recorded.steps).map(|plain| (plain, recorded.take_out_distortion(plain)));
+            request.plain_step(analysis, &recorded.steps).map(|plain| (plain, recorded.take_out_distortion(plain)));
         let communication = request.communication(&recorded)?;
-        let ahead = ahead(analysis, &recorded);
+        let ahead = lead_of_threads(analysis, &recorded);
         let before = recorded.typical.time(&simulate(&recorded.typical.graph));
         if before == 0 {
             return Err(nothing_to_replay());
         }
         let mean = recorded.varies.then(|| recorded.mean());
-        let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != Correction::None);
+        let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != StepCorrection::None);
         let own = mean.unwrap_or(before);
         let plain_bounds = (!is_known).then(|| [least.min(own), mean.unwrap_or(as_recorded).max(own)]);
-        let doubts = Doubts {
+        let doubts = PredictionDoubts {
             is_partial: !job.missing().is_empty() || analysis.unknown_waiting().is_some(),
             plain: plain_bounds.map(|bounds| bounds.map(|bound| bound as f64 / own.max(1) as f64)),
             distortion: distortion.as_ref().map(|(_, distortion)| distortion),
         };
-        let predicted = |text: &String| -> Result<Outcome> {
+        let predicted = |text: &String| -> Result<WhatIfOutcome> {
             job.doubtful_launches().map_or(Ok(()), Err)?;
             doubts.predict(&recorded, &communication, &changes(text, &known)?)
         };
@@ -151,7 +151,7 @@ impl Replayed {
         let schedule = simulate(&step.graph);
         let path = critical_path(&step.graph, &schedule);
         let names = of_names(&step.graph, &path, before);
-        Ok(Replayed {
+        Ok(ReplayedJob {
             ranks: ranks(&step, &schedule, &steps),
             steps,
             left_out,
@@ -175,12 +175,12 @@ impl Replayed {
     }
 
     /// The scenarios with what they bring.
-    pub fn answered(&self) -> impl Iterator<Item = (&str, &Outcome)> {
+    pub fn answered_scenarios(&self) -> impl Iterator<Item = (&str, &WhatIfOutcome)> {
         self.what_ifs.iter().filter_map(|(text, outcome)| Some((text.as_str(), outcome.as_ref().ok()?)))
     }
 
     /// The scenarios that cannot be asked of these traces, with the reason.
-    pub fn unanswered(&self) -> impl Iterator<Item = (&str, &Error)> {
+    pub fn unanswered_scenarios(&self) -> impl Iterator<Item = (&str, &Error)> {
         self.what_ifs.iter().filter_map(|(text, outcome)| Some((text.as_str(), outcome.as_ref().err()?)))
     }
 
@@ -209,32 +209,32 @@ impl Replayed {
 }
 
 /// What makes predictions less certain than the recorded steps show.
-struct Doubts<'a> {
+struct PredictionDoubts<'a> {
     /// Whether ranks without a trace take part, or it is not known which ranks wait for which.
     is_partial: bool,
     /// How much shorter and longer a step without recording may be; none if it is known.
     plain: Option<[f64; 2]>,
-    distortion: Option<&'a Distortion>,
+    distortion: Option<&'a RecordingDistortion>,
 }
 
-impl Doubts<'_> {
+impl PredictionDoubts<'_> {
     fn predict(
         &self,
-        recorded: &Recorded,
-        communication: &Communication,
-        changes: &[Box<dyn Change>],
-    ) -> Result<Outcome> {
+        recorded: &RecordedSteps,
+        communication: &CommunicationCosts,
+        changes: &[Box<dyn StepChange>],
+    ) -> Result<WhatIfOutcome> {
         let mut outcome = predict(recorded, communication, changes)?;
         if self.is_partial {
             // As long as all wait for a rank without a trace, what the others do changes nothing; or it does the same.
             let alike = ratio_of_work(recorded, communication, changes)?.unwrap_or(1.0);
-            [1.0, alike].iter().for_each(|ratio| outcome.after.hold(ratio * outcome.before as f64));
+            [1.0, alike].iter().for_each(|ratio| outcome.after.include(ratio * outcome.before as f64));
         }
         if let Some(bounds) = self.plain {
             outcome.after.widen(bounds);
         }
         if let Some(distortion) = self.distortion {
-            outcome.after.widen(distortion.unexplained(outcome.after.time));
+            outcome.after.widen(distortion.unexplained_range(outcome.after.time));
         }
         Ok(outcome)
     }
@@ -244,12 +244,12 @@ impl Doubts<'_> {
 const FALLS_BEHIND: f64 = 1.1;
 
 /// Nanoseconds from one step to the next on threads, if they run so far ahead that GPUs fall behind them in each step.
-pub fn ahead(analysis: &Analysis, recorded: &Recorded) -> Option<u64> {
+pub fn lead_of_threads(analysis: &Analysis, recorded: &RecordedSteps) -> Option<u64> {
     let job = &analysis.job;
-    if recorded.typical.graph.nodes().iter().all(|node| node.kind != Kind::Kernel) {
+    if recorded.typical.graph.nodes().iter().all(|node| node.kind != WorkKind::Kernel) {
         return None;
     }
-    let of_rank = |(index, rank): (usize, &Rank)| {
+    let of_rank = |(index, rank): (usize, &JobRank)| {
         let windows = recorded.steps.iter().map(|step| rank.steps[job.steps[*step].of[index]].window);
         let lengths = windows.map(|(begin, end)| (end - begin) as f64);
         mean(&lengths.collect::<Vec<_>>())
@@ -264,7 +264,7 @@ fn nothing_to_replay() -> Error {
     error.expected("traces of a profiler, with the operations of each rank")
 }
 
-fn steps(recorded: &Recorded) -> Vec<ReplayedStep> {
+fn steps(recorded: &RecordedSteps) -> Vec<ReplayedStep> {
     let step = |(index, time): (usize, &u64)| {
         let step = recorded.step(index);
         let ranks = step.rank_times(&simulate(&step.graph));
@@ -274,15 +274,19 @@ fn steps(recorded: &Recorded) -> Vec<ReplayedStep> {
 }
 
 /// Nanoseconds of a step, and of one in which the first straggler is as the others; none if it makes nobody wait for long, or no other rank does the same.
-fn without_straggler(analysis: &Analysis, recorded: &Recorded, communication: &Communication) -> Option<[f64; 2]> {
+fn without_straggler(
+    analysis: &Analysis,
+    recorded: &RecordedSteps,
+    communication: &CommunicationCosts,
+) -> Option<[f64; 2]> {
     let first = analysis.first_straggler().filter(|first| first.share >= LEAST_SHARE)?;
     let number = analysis.job.ranks[first.rank].number;
-    let as_others = parse_with(&format!("rank {number} as the others"), &Known::default()).ok()?;
+    let as_others = parse_with(&format!("rank {number} as the others"), &WhatIfFacts::default()).ok()?;
     times_of_usual(recorded, communication, &[as_others]).ok()
 }
 
 /// Each rank's part of the typical step; its interval is as wide as its parts of the recorded steps differ.
-fn ranks(typical: &StepGraph, schedule: &Schedule, steps: &[ReplayedStep]) -> Vec<RankTime> {
+fn ranks(typical: &StepGraph, schedule: &NodeSchedule, steps: &[ReplayedStep]) -> Vec<RankTime> {
     let times = typical.rank_times(schedule).into_iter();
     let rank = |(place, (rank, time)): (usize, (&RankNodes, u64))| {
         let of_steps: Vec<f64> = steps.iter().map(|step| step.ranks[place] as f64).collect();

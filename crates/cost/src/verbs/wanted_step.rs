@@ -2,23 +2,23 @@
 
 use super::asked;
 use super::asking;
-use super::extents::Extents;
-use super::named::{self, Named, is_file};
-use super::source::{Device, Source};
+use super::extents::NetworkExtents;
+use super::named::{self, NamedNetwork, is_file};
+use super::source::{FingerprintSource, TargetDevice};
 use super::step;
-use crate::fingerprint::{Fingerprint, Fingerprints, check_understood, file_name};
+use crate::fingerprint::{DeviceFingerprints, Fingerprint, check_understood, file_name};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::Bytes;
 use perf4sight_step::workload::{Changes, Quantity, Stage, Step};
-use perf4sight_verb::config::Values;
+use perf4sight_verb::config::SettingValues;
 use perf4sight_verb::{Context, KeyedPath, Outline, PlannedFiles};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
-    pub source: Source,
+pub(super) struct WantedStep {
+    pub source: FingerprintSource,
     /// Threads that compute on a kind of device, if not several.
     pub threads: Option<u64>,
     /// Whether a loop keeps the outputs of a network until its step ends.
@@ -32,25 +32,30 @@ pub(super) struct Wanted {
     /// The dataset that the fingerprints must be of, if one is required; for devices that were not measured it gives
     /// the images that networks read.
     pub dataset: Option<String>,
-    pub extents: Extents,
+    pub extents: NetworkExtents,
     output: Vec<PathBuf>,
     overwrite: bool,
 }
 
-impl Wanted {
+impl WantedStep {
     /// Parses the settings that both sections share; output files have one of these endings.
-    pub fn parse(values: &Values<'_>, targets: Option<Vec<String>>, batches: &[u64], endings: &[&str]) -> Result<Self> {
-        let stage = values.named("stage", Stage::parse)?;
+    pub fn parse(
+        values: &SettingValues<'_>,
+        targets: Option<Vec<String>>,
+        batches: &[u64],
+        endings: &[&str],
+    ) -> Result<Self> {
+        let stage = values.parse_word("stage", Stage::parse)?;
         let changes = step::changes(values, &[stage])?;
         // The settings of the fingerprints' step are only known when they are loaded.
         step::check_batches(values, changes.of(Step::published(stage)), batches)?;
-        let source = Source::parse(values, targets)?;
-        let written = asking::OF_TARGETS.into_iter().find(|key| values.says(key));
-        if let (Source::Fingerprint(_), Some(key)) = (&source, written) {
+        let source = FingerprintSource::parse(values, targets)?;
+        let written = asking::OF_TARGETS.into_iter().find(|key| values.is_set(key));
+        if let (FingerprintSource::Fingerprint(_), Some(key)) = (&source, written) {
             let error = values.error(key, "a fingerprint answers for steps as they were measured");
             return Err(error.help(format!("leave out {key}, or name a kind of device with target")));
         }
-        Ok(Wanted {
+        Ok(WantedStep {
             source,
             threads: values.get("threads")?,
             holds_outputs: values.get("holds_outputs")?,
@@ -59,16 +64,16 @@ impl Wanted {
             limit: values.get("mem_limit")?,
             device: values.get("device_name")?,
             dataset: values.get("dataset")?,
-            extents: Extents::parse(values)?,
+            extents: NetworkExtents::parse(values)?,
             output: asking::output(values, endings)?,
             overwrite: values.get("overwrite")?,
         })
     }
 
     /// The devices, at least one, and the step that each of them predicts.
-    pub fn devices(&self, context: &mut Context) -> Result<Vec<Device>> {
+    pub fn devices(&self, context: &mut Context) -> Result<Vec<TargetDevice>> {
         let devices = self.source.devices(self, context)?;
-        for Device { fingerprints, .. } in &devices {
+        for TargetDevice { fingerprints, .. } in &devices {
             let capacity = fingerprints.memory.as_ref().and_then(Fingerprint::capacity);
             if let Some((limit, capacity)) = self.limit.zip(capacity).filter(|(limit, capacity)| limit > capacity) {
                 let device = &fingerprints.subject().device;
@@ -81,7 +86,7 @@ impl Wanted {
     }
 
     /// The error where what fits is asked of fingerprints without one of memory.
-    pub fn without_memory(&self, fingerprints: &Fingerprints) -> Error {
+    pub fn without_memory(&self, fingerprints: &DeviceFingerprints) -> Error {
         Error::input("there is no fingerprint of memory here, so it is unknown what fits")
             .file(fingerprints.folder())
             .expected(file_name(self.stage, Quantity::Memory))
@@ -98,11 +103,11 @@ impl Wanted {
     }
 
     /// Refuses networks where the devices can predict none of them.
-    fn check_networks(&self, words: &[String], devices: &[Device]) -> Result<()> {
+    fn check_networks(&self, words: &[String], devices: &[TargetDevice]) -> Result<()> {
         let words = asked::expand(words)?;
         let dataset = &devices[0].fingerprints.subject().dataset;
         let check = |word: &String| {
-            let Named { network, .. } = Named::asked(word, dataset, &self.extents)?;
+            let NamedNetwork { network, .. } = NamedNetwork::load_with_extents(word, dataset, &self.extents)?;
             check_understood(&network)?;
             devices.iter().try_for_each(|device| network.check_step(device.step))
         };
@@ -144,8 +149,9 @@ impl Wanted {
             writes: self.output.iter().map(|file| KeyedPath { key: "output", path: file.clone() }).collect(),
             ..Outline::default()
         };
-        let places = networks.iter().map(|word| asked::place(word));
-        let outline = outline.check_value(key, move || bare.first().map_or(Ok(()), |folder| Err(asked::bare(folder))));
+        let places = networks.iter().map(|word| asked::folder_of(word));
+        let outline =
+            outline.check_value(key, move || bare.first().map_or(Ok(()), |folder| Err(asked::no_networks(folder))));
         let outline = outline.check_value(key, move || names.iter().try_for_each(|name| named::check(name)));
         outline.check(self.source.key(), source(), |context| self.devices(context).map(drop)).check(
             key,

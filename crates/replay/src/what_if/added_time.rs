@@ -1,21 +1,22 @@
 //! `add 2 ms after operations 'gelu*'`: more work behind operations.
 
-use super::clause::{Clause, pattern, positive};
+use super::clause::{WhatIfClause, pattern, positive};
 use super::operations::{matches, matching};
-use super::{Change, Scenario};
-use crate::graph::Kind;
+use super::{Scenario, StepChange};
+use crate::graph::WorkKind;
 use perf4sight_base::error::{Error, Result};
 
 #[derive(Debug)]
-struct Added {
+struct AddedTime {
     pattern: String,
     nanoseconds: u64,
 }
 
-pub(super) fn parse(clause: &Clause) -> Option<Result<Box<dyn Change>>> {
-    let (time, operations) = clause.after("add ")?.split_once(" after ")?;
+pub(super) fn parse(clause: &WhatIfClause) -> Option<Result<Box<dyn StepChange>>> {
+    let (time, operations) = clause.strip_word("add ")?.split_once(" after ")?;
     let pattern = pattern(operations)?.to_owned();
-    let added = nanoseconds(time).map(|nanoseconds| Box::new(Added { pattern, nanoseconds }) as Box<dyn Change>);
+    let added =
+        nanoseconds(time).map(|nanoseconds| Box::new(AddedTime { pattern, nanoseconds }) as Box<dyn StepChange>);
     Some(added)
 }
 
@@ -28,12 +29,12 @@ fn nanoseconds(text: &str) -> Result<u64> {
     }
 }
 
-impl Change for Added {
+impl StepChange for AddedTime {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let graph = &mut scenario.step.graph;
         let mut found = matching(graph, &self.pattern)?;
         // Behind an operation of a thread nothing is added to the kernels that it launched.
-        found.retain(|id| graph.node(*id).kind != Kind::Kernel || matches(&self.pattern, graph.name(*id)));
+        found.retain(|id| graph.node(*id).kind != WorkKind::Kernel || matches(&self.pattern, graph.name(*id)));
         // The nodes of an operation follow one another; the work comes behind the last.
         let is_last = |pair: &[crate::graph::NodeId]| {
             pair[1].index() != pair[0].index() + 1 || graph.node(pair[1]).resource != graph.node(pair[0]).resource
