@@ -42,7 +42,9 @@ mod pressure;
 mod probe;
 mod processes;
 mod residency;
+mod rise;
 mod run;
+mod shared;
 mod survey;
 mod systemd;
 mod usage;
@@ -55,6 +57,7 @@ pub use limiter::{Limiter, Surroundings};
 pub use perf4sight_machine::lines::{Line, Stream};
 pub use perf4sight_machine::program::{files_of, find_with_script};
 pub use residency::RESIDENCY;
+pub use rise::{Held, Rise};
 pub use survey::{Limitable, Refused, Survey, check_cpus, cpus};
 
 use perf4sight_machine::Limits;

@@ -365,3 +365,18 @@ fn memory_that_runs_out_on_one_of_several_nodes_runs_out_there() {
     let (code, error) = scene.fails(&job);
     assert!(code == 5 && error.contains("the job ran out of memory on node 1"), "{error}");
 }
+
+/// 40 MB more in each second: what it held when its rate was known says nothing of what it takes.
+#[test]
+fn memory_that_grows_to_the_end_of_a_run_is_no_limit() {
+    let scene = Scene::new();
+    let said = scene.measure(&SimulatedJob { leak: 40e6, ..waiting() }).unwrap();
+    assert!(said.warnings.contains("how much memory the job takes is not known, but more than"), "{}", said.warnings);
+    assert!(
+        said.summary.answer.contains(", without a limit on memory, for it still rose, by"),
+        "{}",
+        said.summary.answer
+    );
+    assert!(!said.summary.answer.contains("--mem"), "{}", said.summary.answer);
+    assert_eq!(scene.json("profile.json")["request"]["memory"], Value::Null);
+}

@@ -3,16 +3,11 @@
 use super::points::cpus_words;
 use super::profile::{Epoch, Profile, Requested, StorageEpoch, number};
 use crate::{Curve, Grid, Knee, LONGER, Model, Request, knees};
-use perf4sight_base::units::Bytes;
 
 /// The memory sizes of the matrices, in percent of the data.
 pub(super) const PERCENTS: [u32; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 /// The storage bandwidths of the matrix, as multiples of the bandwidth that a job without cached data needs.
 const BANDWIDTHS: [f64; 6] = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0];
-/// The requested memory as a multiple of the job's measured memory: where the knee is verified, and where it is not.
-const SPARE: [f64; 2] = [1.1, 1.25];
-/// The least additional memory where the knee is not verified: the start of an interpreter varies by as much.
-const LEAST_SPARE: f64 = 33_554_432.0;
 
 impl Profile {
     /// Adds all results that follow from points and the model.
@@ -56,11 +51,6 @@ impl Profile {
     /// The request of a knee; of an unverified one, its upper bound, so that it is never too small.
     pub fn requested(&self, knee: Knee) -> Requested {
         let cpus = if knee.verified { knee.cpus } else { knee.between[1] };
-        let spare = |own: f64| match knee.verified {
-            true => own * SPARE[0],
-            false => f64::max(own * SPARE[1], own + LEAST_SPARE),
-        };
-        let own = self.own_memory.map(|own| spare(own.0 as f64));
         let share = self.model().and_then(|model| {
             let seconds = LONGER * model.compute(cpus).likely?;
             let shares = PERCENTS.map(|percent| f64::from(percent) / 100.0);
@@ -68,13 +58,8 @@ impl Profile {
         });
         let data = share.as_ref().map(|(share, model)| share * model.data.bytes);
         let storage = share.and_then(|(share, model)| Some(number(&model.needed(cpus, share)?)));
-        let memory = match (own, data, self.job.data.is_some()) {
-            (Some(own), Some(data), _) => Some(own + data),
-            (Some(own), None, false) => Some(own),
-            (None, _, _) | (Some(_), None, true) => None,
-        };
-        let request = Request { cpus, memory: memory.map(|bytes| Bytes(bytes as u64)), gpus: self.job.gpus };
-        let mark = mark(knee).unwrap_or_default();
+        let request = Request { cpus, memory: self.memory_to_request(knee, data), gpus: self.job.gpus };
+        let mark = mark(knee).unwrap_or_default() + &self.memory_marks(&request);
         let [kubernetes, slurm, docker] = [request.kubernetes(), request.slurm(self.hosts.len()), request.docker()]
             .map(|line| format!("{mark}{line}"));
         Requested { request, storage, kubernetes, slurm, docker }
@@ -114,6 +99,7 @@ mod tests {
     use super::super::points::tests::{profile_of, run};
     use super::super::points::{Configuration, Outcome, Point, Run};
     use super::*;
+    use perf4sight_base::units::Bytes;
 
     /// A request that is copied without its profile still states its uncertainty.
     #[test]

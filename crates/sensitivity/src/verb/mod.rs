@@ -13,6 +13,7 @@ mod derived;
 mod divided;
 mod job;
 mod monitor;
+mod needed_memory;
 mod nodes;
 mod page;
 mod parse;

@@ -13,6 +13,10 @@ const LONGER: f64 = 0.1;
 /// The rate is checked after this time at the earliest.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 
+/// The doubt about memory that processes share, where nobody may read how much that is, or only too slowly.
+const SHARED: &str =
+    "memory is that of all its processes added up, and counts pages that they share several times: it may be less";
+
 /// A run that goes on.
 pub(super) struct Monitor<'a> {
     asked: &'a Sensitivity,
@@ -77,13 +81,20 @@ impl<'a> Monitor<'a> {
             throttled_seconds: ended.throttled_seconds,
             peak_memory: ended.peak_memory,
             own_memory: ended.own_memory,
-            doubts: self.progress.doubts(),
+            rise: ended.rise,
+            doubts: self.doubts(ended, measured.is_some()),
             bytes_read: ended.bytes_read,
             pressure: ended.pressure.cpu,
             waited: ended.waited(),
             node: None,
             nodes: Vec::new(),
         }
+    }
+
+    /// What is doubtful about the reports of the job, and about its memory where it has a rate.
+    fn doubts(&self, ended: &Ended, has_rate: bool) -> Vec<String> {
+        let shared = (has_rate && ended.counts_shared).then(|| SHARED.to_owned());
+        self.progress.doubts().into_iter().chain(shared).collect()
     }
 
     /// The number of iterations divided by the time of the whole run; its error is unknown.
@@ -99,7 +110,7 @@ impl<'a> Monitor<'a> {
         let end = match ended.end {
             JobEnd::Exited(_) => "it ended by itself",
             JobEnd::Enough | JobEnd::TimeUp => "its time was up",
-            JobEnd::WantedTerminal => "it wanted a terminal",
+            JobEnd::Stopped => "it was stopped",
         };
         let after = humantime::format_duration(Duration::from_millis(ended.wall.as_millis() as u64));
         let why = match (reported, self.progress.rubbish()) {

@@ -7,6 +7,7 @@ use super::points::cpus_words;
 use super::profile::{Epoch, Profile, StorageEpoch, number};
 use super::tables;
 use crate::Knee;
+use perf4sight_base::units::Bytes;
 use perf4sight_report::{
     Axis, Block, Chart, Content, Fact, HeatCell, Heatmap, Line, Page, Plot, Reference, Series, Sign, Value, sentence,
     significant,
@@ -41,7 +42,7 @@ fn answers(profile: &Profile) -> Vec<Block> {
             Some(doubt) => cpus.remark(doubt),
             None => cpus,
         }];
-        facts.extend(requested.request.memory.map(|memory| Fact::new("memory", memory)));
+        facts.push(memory(profile, requested.request.memory));
         facts.extend(requested.storage.map(|storage| Fact::new("MB/s of storage", storage / 1e6)));
         blocks.push(Block::Headline(facts));
         for (title, text) in
@@ -53,6 +54,15 @@ fn answers(profile: &Profile) -> Vec<Block> {
     let warnings: Vec<String> = profile.warnings.iter().map(|warning| sentence(warning)).collect();
     blocks.extend((!warnings.is_empty()).then_some(Block::List(warnings)));
     blocks
+}
+
+fn memory(profile: &Profile, memory: Option<Bytes>) -> Fact {
+    let known = memory.map_or("not known".to_owned(), |memory| memory.to_string());
+    let fact = Fact::new("memory", known);
+    match profile.rise_words().or_else(|| profile.seen_words()) {
+        Some(words) => fact.remark(words),
+        None => fact,
+    }
 }
 
 fn curve(profile: &Profile) -> Vec<Block> {

@@ -3,6 +3,7 @@
 use super::progress::Way;
 use crate::{Disturbance, Measured, Rate};
 use perf4sight_base::units::Bytes;
+use perf4sight_limit::Rise;
 use perf4sight_report::significant;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -40,6 +41,9 @@ pub(super) struct Run {
     /// Its peak own memory, without pages of files.
     #[serde(default)]
     pub own_memory: Option<Bytes>,
+    /// How far its memory still rose at its end; none where it did not, or that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rise: Option<Rise>,
     pub bytes_read: Option<Bytes>,
     /// Share of the time that something on the host waited for a CPU.
     pub pressure: Option<f64>,

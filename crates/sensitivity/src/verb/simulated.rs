@@ -10,7 +10,7 @@ use super::runner::{Goal, Runner};
 use super::surroundings::{Surroundings, grid};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
-use perf4sight_limit::{BackendInfo, Ended, Grip, JobEnd, Limitable, Pressure, Resource, Survey};
+use perf4sight_limit::{BackendInfo, Ended, Grip, Held, JobEnd, Limitable, Pressure, Resource, Survey};
 use perf4sight_machine::Setting;
 use perf4sight_machine::data::DataSize;
 use std::cell::{Cell, RefCell};
@@ -41,6 +41,8 @@ pub struct SimulatedJob {
     pub wait: f64,
     /// The job's own memory.
     pub own_memory: Bytes,
+    /// Bytes that it holds more after each second.
+    pub leak: f64,
     /// Bytes and number of files of its data; zero for a job without data.
     pub data: (u64, u64),
     /// Bandwidth of storage in bytes a second. The job does not prefetch.
@@ -75,6 +77,7 @@ impl Default for SimulatedJob {
             rate: |cpus| 10.0 * cpus,
             wait: 0.0,
             own_memory: Bytes(100_000_000),
+            leak: 0.0,
             data: (0, 0),
             storage: 1e9,
             limited: &Resource::ALL,
@@ -182,7 +185,7 @@ impl SimulatedRunner<'_> {
         let mut ended = job.started(configuration, fate);
         let is_short = ended.ran_out_of_memory || matches!(fate, Fate::Exits(..));
         let last = if is_short { Duration::from_secs(1) } else { goal.time };
-        let (seconds, mut steps) = (job.seconds(configuration), 0);
+        let (seconds, mut steps, mut held) = (job.seconds(configuration), 0, Held::default());
         while ended.wall < last && !monitor.is_enough(ended.wall) {
             ended.wall += LOOK;
             let done = (ended.wall.as_secs_f64() / seconds) as u64;
@@ -190,6 +193,9 @@ impl SimulatedRunner<'_> {
                 monitor.progress.write(&lines(steps + 1..=done, seconds, job.wait));
             }
             steps = done;
+            let own = Bytes(job.own_memory.0 + (job.leak * ended.wall.as_secs_f64()) as u64);
+            held.see(ended.wall, own);
+            (ended.own_memory, ended.peak_memory, ended.rise) = (Some(own), Some(own), held.rise());
         }
         ended.cpu_seconds = Some(ended.wall.as_secs_f64() * used(configuration.cpus, fate));
         monitor.outcome(&ended)
@@ -215,6 +221,8 @@ impl SimulatedJob {
             ran_out_of_memory,
             peak_memory: Some(own),
             own_memory: Some(own),
+            rise: None,
+            counts_shared: false,
             cpu_seconds: None,
             throttled_seconds: None,
             bytes_read: None,

@@ -2,8 +2,8 @@
 
 use super::points::cpus_words;
 use super::points::{Point, remark};
-use super::profile::{Epoch, Profile, Throttled};
-use crate::Estimate;
+use super::profile::{Epoch, Profile, Requested, Throttled};
+use crate::{Estimate, Request};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Column, Rows, Table, significant};
 
@@ -138,12 +138,26 @@ fn given(profile: &Profile, storage: f64) -> String {
     format!("{}{}", megabytes(storage), less.unwrap_or_default())
 }
 
+/// " and 4.1 GiB (seen for 4.05 s at the longest: ...)", or why there is none
+fn memory(profile: &Profile, requested: &Requested) -> String {
+    let Some(memory) = requested.request.memory else {
+        return profile.rise_words().map_or(String::new(), |rise| format!(", without a limit on memory, for {rise}"));
+    };
+    let floor = requested
+        .request
+        .is_below_floor()
+        .then(|| format!("in the lines {}, for pods and jobs do not start with less", Request::LEAST_MEMORY));
+    let remarks: Vec<String> = floor.into_iter().chain(profile.seen_words()).collect();
+    let remarks = if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join("; ")) };
+    format!(" and {memory}{remarks}")
+}
+
 /// The request, ready to copy.
 pub(super) fn requests(profile: &Profile) -> String {
     let Some(requested) = &profile.request else { return String::new() };
     let doubt = if profile.knee().is_some_and(|knee| !knee.verified) { " (not verified)" } else { "" };
     let cpus = format!("{}{doubt}", cpus_words(requested.request.cpus));
-    let memory = requested.request.memory.map_or(String::new(), |memory| format!(" and {memory}"));
+    let memory = memory(profile, requested);
     let each = match profile.hosts.len() {
         0 | 1 => String::new(),
         nodes => format!(", on each of {nodes} nodes"),

@@ -43,6 +43,7 @@ pub(super) fn of_points(profile: &Profile) -> Vec<String> {
     warnings.extend(profile.points.iter().filter_map(incredible));
     warnings.extend(profile.curve_points().filter_map(changing));
     warnings.extend(shared(profile.curve_points()));
+    warnings.extend(profile.rise_warning());
     warnings.extend(ways(profile));
     warnings.extend(throttled::missed(profile));
     warnings

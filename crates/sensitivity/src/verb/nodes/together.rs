@@ -19,7 +19,8 @@ pub(in super::super) fn together(runs: Vec<Run>, names: &[String]) -> Option<Run
     let outcome = outcome(counts, &failed);
     let peak_memory = nodes.iter().filter_map(|run| run.peak_memory).max();
     let own_memory = nodes.iter().filter_map(|run| run.own_memory).max();
-    Some(Run { outcome, peak_memory, own_memory, nodes: nodes.clone(), ..counts.clone() })
+    let rise = nodes.iter().filter_map(|run| run.rise).max_by_key(|rise| rise.bytes);
+    Some(Run { outcome, peak_memory, own_memory, rise, nodes: nodes.clone(), ..counts.clone() })
 }
 
 /// Whether the run has no rate.
