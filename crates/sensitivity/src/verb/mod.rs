@@ -2,6 +2,7 @@
 //! from a few runs of it.
 
 mod answer;
+mod arrivals;
 mod cache_epoch;
 mod campaign;
 mod command;

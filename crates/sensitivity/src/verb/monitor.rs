@@ -59,7 +59,9 @@ impl<'a> Monitor<'a> {
     }
 
     pub fn outcome(&self, ended: &Ended) -> Run {
+        let misfit = self.progress.misfit();
         let measured = self.progress.measured(self.goal.span()).or_else(|| self.divided(ended));
+        let measured = measured.filter(|_| misfit.is_none());
         let last_lines = || ended.last_lines.clone();
         let outcome = match (ended.verdict(), measured) {
             (Verdict::OutOfMemory, _) => Outcome::OutOfMemory,
@@ -113,6 +115,9 @@ impl<'a> Monitor<'a> {
             JobEnd::Stopped => "it was stopped",
         };
         let after = humantime::format_duration(Duration::from_millis(ended.wall.as_millis() as u64));
+        if let Some(misfit) = self.progress.misfit() {
+            return format!("{end} after {after}: {misfit}");
+        }
         let why = match (reported, self.progress.rubbish()) {
             (0, 0) => self.progress.unmatched().unwrap_or_else(|| "no iteration was reported".to_owned()),
             (0, lines) => format!("{lines} lines of the file of iterations are none"),

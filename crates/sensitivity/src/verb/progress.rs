@@ -1,5 +1,6 @@
 //! The progress of a job: the end times of its iterations, from hooks in PyTorch, lines in a file or lines of output.
 
+use super::arrivals::Misfit;
 use super::steps_file::StepsFile;
 use crate::{Measured, Span, Step, slowest};
 use perf4sight_base::error::{Error, Result};
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The source of a job's iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,9 +75,9 @@ impl<'a> Progress<'a> {
         self.folder.join(FILE)
     }
 
-    /// Adds lines of output, and reads a piece of each file.
-    pub fn add(&mut self, lines: &[Line]) {
-        self.read();
+    /// Adds lines of output, and reads a piece of each file; the job has run for `after`.
+    pub fn add(&mut self, lines: &[Line], after: Duration) {
+        self.read(after);
         let Some(pattern) = self.pattern else { return };
         self.lines += lines.len();
         for line in lines {
@@ -101,7 +103,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Reads a piece of each file, and returns whether all are complete.
-    fn read(&mut self) -> bool {
+    fn read(&mut self, after: Duration) -> bool {
         let is_hooked =
             |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(HOOKED));
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
@@ -110,13 +112,13 @@ impl<'a> Progress<'a> {
                 self.hooked.entry(path.clone()).or_insert_with(|| StepsFile::new(path));
             }
         }
-        let own = self.own.read();
-        self.hooked.values_mut().fold(own, |all, file| file.read() && all)
+        let own = self.own.read(after);
+        self.hooked.values_mut().fold(own, |all, file| file.read(after) && all)
     }
 
     /// Reads the rest of the files after the job has ended, as far as it counts.
-    pub fn read_the_rest(&mut self) {
-        while !self.read() {}
+    pub fn read_the_rest(&mut self, after: Duration) {
+        while !self.read(after) {}
     }
 
     /// Adds lines of one process, for a simulated run.
@@ -155,6 +157,12 @@ impl<'a> Progress<'a> {
         self.files().1.map(|file| file.steps.rubbish).sum()
     }
 
+    /// Times in the file of PERF4SIGHT_STEPS that are not seconds, as a sentence; hooks have a clock of their own.
+    pub fn misfit(&self) -> Option<String> {
+        let is_hooked = self.files().0 == Way::Hook;
+        self.own.misfit().filter(|_| !is_hooked).map(Misfit::words)
+    }
+
     /// Iterations that every rank has reported.
     pub fn fewest(&self) -> usize {
         self.steps().map_or(0, |(_, ranks)| ranks.iter().map(|steps| steps.len()).min().unwrap_or(0))
@@ -179,7 +187,7 @@ impl<'a> Progress<'a> {
         ];
         let refused =
             self.files().1.filter_map(|file| file.refused.map(|why| format!("{}: {why}", file.path.display())));
-        doubts.into_iter().flatten().chain(refused).collect()
+        doubts.into_iter().flatten().chain(refused).chain(self.misfit()).collect()
     }
 
     /// The rate of the slowest rank.
