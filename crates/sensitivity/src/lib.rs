@@ -24,7 +24,7 @@ mod overlap;
 mod rate;
 mod request;
 mod search;
-mod steps;
+pub(crate) mod steps;
 pub mod verb;
 
 pub use agreement::{Agreement, Compared, Run};

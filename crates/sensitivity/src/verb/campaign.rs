@@ -43,6 +43,8 @@ pub(super) struct Campaign<'a> {
 pub(super) struct Found {
     pub points: usize,
     pub due: usize,
+    /// How many of those failed.
+    pub failed: usize,
 }
 
 impl Campaign<'_> {
@@ -120,17 +122,9 @@ impl Campaign<'_> {
 
     /// Points of this request that were found in the folder, without those with less memory.
     pub fn known(&self) -> Found {
-        let known = || {
-            self.store
-                .points
-                .iter()
-                .map(|point| point.configuration)
-                .filter(|configuration| self.is_asked(*configuration))
-        };
-        Found {
-            points: known().count(),
-            due: known().filter(|configuration| self.store.is_due(*configuration)).count(),
-        }
+        let known = || self.store.points.iter().filter(|point| self.is_asked(point.configuration));
+        let due = || known().filter(|point| self.store.is_due(point.configuration));
+        Found { points: known().count(), due: due().count(), failed: due().filter(|point| point.has_failed()).count() }
     }
 
     pub fn curve_points(&self) -> impl Iterator<Item = &Point> {

@@ -178,7 +178,7 @@ impl Sensitivity {
     /// A measurement in which nothing is measured.
     fn planned<'a>(&'a self, around: &Surroundings, planner: &'a Planner<'a>) -> Result<Campaign<'a>> {
         let mut campaign = self.campaign(around, planner)?;
-        campaign.store.accept_disturbed();
+        campaign.store.accept_all();
         Ok(campaign)
     }
 

@@ -417,7 +417,9 @@ impl Sensitivity {
         };
         let nodes = self.nodes.as_ref().map_or(String::new(), |nodes| format!(", on {} nodes", nodes.count));
         let words = around.command.words.join(" ");
-        format!("{words}{nodes} after {} iterations{data}{iterations}{storage}{image}{shared} {pattern}", self.warm_up)
+        let how =
+            format!("{nodes} after {} iterations{data}{iterations}{storage}{image}{shared} {pattern}", self.warm_up);
+        format!("{words}{}", how.trim_end())
     }
 
     /// Processes that compute and share the CPUs: one for each GPU.

@@ -166,6 +166,11 @@ impl Point {
         self.rate().is_none() && self.runs.last().is_some_and(|run| run.outcome == Outcome::OutOfMemory)
     }
 
+    /// Whether it failed in another way than by a lack of memory, which is a result.
+    pub fn has_failed(&self) -> bool {
+        self.rate().is_none() && !self.is_out_of_memory()
+    }
+
     /// Whether it was disturbed in every run.
     pub fn is_doubtful(&self) -> bool {
         self.counts().is_some_and(|(run, _)| run.outcome != Outcome::Sound)

@@ -2,6 +2,7 @@
 
 use super::arrivals::Misfit;
 use super::steps_file::StepsFile;
+use crate::steps::Numbers;
 use crate::{Measured, Span, Step, slowest};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_limit::Line;
@@ -41,6 +42,7 @@ pub(super) struct Progress<'a> {
     hooked: BTreeMap<PathBuf, StepsFile>,
     pattern: Option<&'a Regex>,
     matched: Vec<Step>,
+    numbers: Numbers,
     /// Number of output lines that were searched for the pattern.
     lines: usize,
 }
@@ -68,7 +70,8 @@ impl<'a> Progress<'a> {
     /// No progress yet, of a run whose files are in this folder.
     pub fn new(folder: &Path, pattern: Option<&'a Regex>) -> Self {
         let own = StepsFile::new(folder.join(FILE));
-        Progress { folder: folder.to_owned(), own, hooked: BTreeMap::new(), pattern, matched: Vec::new(), lines: 0 }
+        let (hooked, matched, numbers) = (BTreeMap::new(), Vec::new(), Numbers::default());
+        Progress { folder: folder.to_owned(), own, hooked, pattern, matched, numbers, lines: 0 }
     }
 
     pub fn file(&self) -> PathBuf {
@@ -87,18 +90,19 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Adds a line of output that ended an iteration, with its number where it has one.
+    /// Adds a line of output that ended an iteration, with its number where it has one. A number that was there before
+    /// is that of the same iteration, and a smaller one that of another epoch.
     fn matched_at(&mut self, time: f64, number: Option<u64>) {
+        if number.is_some() && number == self.numbers.before() {
+            return;
+        }
+        let before = self.matched.last().map_or(0, |last| last.number);
+        let number = number.map_or(before + 1, |number| self.numbers.counted(number));
         match self.matched.last_mut() {
             // Lines that arrive together were buffered: the last one counts.
-            Some(last) if last.time >= time => last.number = number.unwrap_or(last.number + 1),
-            last => {
-                let before = last.map_or(0, |last| last.number);
-                let number = number.unwrap_or(before + 1);
-                if number > before || self.matched.is_empty() {
-                    self.matched.push(Step { number, time, wait: None });
-                }
-            }
+            Some(last) if last.time >= time => last.number = number.max(before),
+            Some(_) if number <= before => {}
+            _ => self.matched.push(Step { number, time, wait: None }),
         }
     }
 

@@ -73,3 +73,16 @@ fn milliseconds_are_no_seconds() {
     progress.read_the_rest(Duration::from_secs(1000));
     assert_eq!(progress.misfit(), None);
 }
+
+/// Epochs of three iterations; each is written twice, as by a bar of progress.
+#[test]
+fn numbers_of_lines_begin_anew_in_each_epoch() {
+    let (folder, pattern) = (TempDir::new().unwrap(), pattern(r"step (?<step>\d+)").unwrap());
+    let mut progress = Progress::new(folder.path(), Some(&pattern));
+    for at in 0..14 {
+        let text = format!("epoch {} step {}", at / 6, at / 2 % 3);
+        progress.add(&[line(10 * at, &text)], Duration::ZERO);
+    }
+    let (_, ranks) = progress.steps().unwrap();
+    assert_eq!(ranks[0].iter().map(|step| step.number).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6]);
+}
