@@ -585,6 +585,16 @@ fn a_docker_client_without_a_daemon_is_told_in_its_own_words() {
     }
 }
 
+#[test]
+fn a_job_that_stops_itself_is_not_said_to_want_a_terminal_alone() {
+    let ended = shell(&open(None), "kill -STOP $$", Limits::default(), Some(20));
+    let verdict = ended.verdict().to_string();
+    assert!(
+        verdict.contains("it was stopped by a signal and did not go on: it stopped itself (SIGSTOP), or"),
+        "{verdict}"
+    );
+}
+
 /// A profiler with a terminal, whose job reads from it.
 #[test]
 fn terminal_part() {

@@ -33,7 +33,7 @@ pub use curve::{Between, Curve, Oddity, Point};
 pub use grid::Grid;
 pub use model::{Bound, Data, Estimate, Model};
 pub use overlap::{LONGER, MeasuredOverlap, Overlap};
-pub use rate::{Disturbance, KNOWN, LEAST_TIME, Measured, Rate, Span, slowest};
+pub use rate::{Disturbance, KNOWN, LEAST_REPORTS, LEAST_TIME, Measured, Rate, Span, slowest};
 pub use request::Request;
 pub use search::{Knee, Next, SHARES, knees, next, round};
 pub use steps::{Step, Steps};

@@ -380,3 +380,25 @@ fn memory_that_grows_to_the_end_of_a_run_is_no_limit() {
     assert!(!said.summary.answer.contains("--mem"), "{}", said.summary.answer);
     assert_eq!(scene.json("profile.json")["request"]["memory"], Value::Null);
 }
+
+/// Others disturb every run, and three runs of the first point take longer than the budget: the other point is measured too.
+#[test]
+fn a_disturbed_point_does_not_take_the_whole_budget() {
+    let scene = Scene::new().with(|asked| asked.budget = Some(Duration::from_secs(20)));
+    let job = SimulatedJob { rate: |_| 2.0, wait: 0.0, fate: |_, _| Fate::Disturbed(0.6), ..waiting() };
+    scene.measure(&job).unwrap();
+    let points = scene.json("points.json");
+    assert_eq!(points["points"].as_array().unwrap().len(), 2, "{points}");
+}
+
+/// A job that crashes with half a CPU the first time: the same command finds that point, and measures it again.
+#[test]
+fn a_point_that_crashed_is_measured_again() {
+    let scene = Scene::new();
+    let fate = |cpus: f64, _| if cpus < 1.0 { Fate::Exits(1, "out of reach") } else { Fate::Sound };
+    let said = scene.measure(&SimulatedJob { fate, ..waiting() }).unwrap();
+    assert!(said.warnings.contains("the same command measures once more: 0.5 CPUs"), "{}", said.warnings);
+    let said = scene.measure(&waiting()).unwrap();
+    assert!(said.summary.headline.starts_with("1 point measured, 2 found in "), "{}", said.summary.headline);
+    assert!(said.warnings.is_empty() && scene.json("profile.json")["request"]["cpus"] == 0.5, "{}", said.warnings);
+}

@@ -53,7 +53,7 @@ impl Campaign<'_> {
     /// # Errors
     /// A job that fails with the most CPUs, or reports no iteration; files that cannot be written.
     pub fn search(&mut self, context: &mut Context) -> Result<Stop> {
-        let progress = self.progress(MOSTLY, context);
+        let progress = self.progress(self.mostly(), context);
         loop {
             let points: Vec<_> = self.curve_points().filter_map(Point::on_curve).collect();
             let asked = self.asked;
@@ -79,6 +79,23 @@ impl Campaign<'_> {
             }
             self.keep(point, &progress)?;
         }
+    }
+
+    /// How many points a search usually has.
+    fn mostly(&self) -> u64 {
+        MOSTLY.min(self.grid.cpus().len() as u64)
+    }
+
+    /// The part of the budget that is left for a point: of the curve an equal part of what all points take that usually
+    /// are still to come, or others that disturb the first one would leave nothing for them.
+    fn share(&self, configuration: Configuration) -> Option<Duration> {
+        let is_known = |point: &&Point| !self.store.is_due(point.configuration);
+        let is_of_curve = configuration == self.configuration(configuration.cpus, self.asked.memory);
+        let to_come = match is_of_curve {
+            true => self.mostly().saturating_sub(self.curve_points().filter(is_known).count() as u64).max(1),
+            false => 1,
+        };
+        self.left().map(|left| left / u32::try_from(to_come).unwrap_or(1))
     }
 
     /// When a run of the curve ends.
@@ -136,18 +153,21 @@ impl Campaign<'_> {
         Curve::of(&self.curve_points().filter_map(Point::on_curve).collect::<Vec<_>>())
     }
 
-    /// Runs the job until a run counts, the repeats are used up or the budget is spent. A point that was disturbed
-    /// before is run once more. None after Ctrl-C.
+    /// Runs the job until a run counts, the repeats are used up or its part of the budget is spent. A point that was
+    /// disturbed before is run once more. None after Ctrl-C.
     pub fn measure(&mut self, configuration: Configuration, goal: Goal, progress: &Progress) -> Result<Option<Point>> {
         let mut point = self.store.begun(configuration);
+        let until = self.share(configuration).map(|share| self.runner.elapsed() + share);
+        let runner = self.runner;
+        let left = || until.map(|until| until.saturating_sub(runner.elapsed()));
         for repeat in point.runs.len()..=REPEATS.max(point.runs.len()) {
             let again = if repeat == 0 { "" } else { ", again, for it was disturbed" };
             progress.doing(format!("{}{again}", configuration.words()));
-            let time = self.left().map_or(goal.time, |left| goal.time.min(left.max(LEAST_RUN)));
+            let time = left().map_or(goal.time, |left| goal.time.min(left.max(LEAST_RUN)));
             let Some(run) = self.runner.run(configuration, Goal { time, ..goal })? else { return Ok(None) };
             let disturbed = matches!(run.outcome, Outcome::Disturbed { .. });
             point.runs.push(run);
-            if !disturbed || self.is_time_up() {
+            if !disturbed || left().is_some_and(|left| left.is_zero()) {
                 break;
             }
             // The repeat may take long and be interrupted.

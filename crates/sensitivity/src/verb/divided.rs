@@ -276,6 +276,10 @@ impl Runner for Planner<'_> {
         1
     }
 
+    fn repeats(&self) -> bool {
+        false
+    }
+
     fn elapsed(&self) -> Duration {
         self.spent
     }

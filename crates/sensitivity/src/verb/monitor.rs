@@ -2,9 +2,10 @@
 
 use super::Sensitivity;
 use super::points::{Outcome, Run};
-use super::progress::{Progress, Way};
+use super::progress::{FORM, Progress, Way};
 use super::runner::Goal;
-use crate::{Measured, Rate};
+use crate::{LEAST_REPORTS, LEAST_TIME, Measured, Rate};
+use perf4sight_base::units::{Milliseconds, counted};
 use perf4sight_limit::{Ended, JobEnd, Verdict};
 use std::time::Duration;
 
@@ -93,6 +94,16 @@ impl<'a> Monitor<'a> {
         }
     }
 
+    /// "12 iterations were reported, 7 of them after the warm-up, in 1.20 s: a rate takes 9 in 2.00 s"
+    fn too_few(&self, reported: usize) -> String {
+        let (behind, seconds) = self.progress.reports(self.goal.span());
+        let were = if reported == 1 { "iteration was" } else { "iterations were" };
+        let [seconds, least] = [seconds, LEAST_TIME].map(|seconds| Milliseconds(1000.0 * seconds));
+        format!(
+            "{reported} {were} reported, {behind} of them after the warm-up, in {seconds}: a rate takes {LEAST_REPORTS} or more in {least} or more"
+        )
+    }
+
     /// What is doubtful about the reports of the job, and about its memory where it has a rate.
     fn doubts(&self, ended: &Ended, has_rate: bool) -> Vec<String> {
         let shared = (has_rate && ended.counts_shared).then(|| SHARED.to_owned());
@@ -120,10 +131,11 @@ impl<'a> Monitor<'a> {
         }
         let why = match (reported, self.progress.rubbish()) {
             (0, 0) => self.progress.unmatched().unwrap_or_else(|| "no iteration was reported".to_owned()),
-            (0, lines) => format!("{lines} lines of the file of iterations are none"),
+            (0, lines) => {
+                format!("{} in the file of iterations, and none of the form {FORM}", counted(lines as u64, "line"))
+            }
             (count, _) => {
-                let few = format!("{count} iterations were reported, too few or in too short a time for a rate");
-                [few].into_iter().chain(self.progress.doubts()).collect::<Vec<_>>().join("; ")
+                [self.too_few(count)].into_iter().chain(self.progress.doubts()).collect::<Vec<_>>().join("; ")
             }
         };
         format!("{end} after {after}: {why}")

@@ -67,8 +67,10 @@ fn memory(profile: &Profile, memory: Option<Bytes>) -> Fact {
 
 fn curve(profile: &Profile) -> Vec<Block> {
     let value = |point: &Point| {
-        let interval = point.interval().map(|[low, high]| (low, high));
-        Some(Value { x: point.configuration.cpus, y: point.rate()?.per_second, interval })
+        let rate = point.rate()?;
+        let y = if point.is_open() { rate.interval[0] } else { rate.per_second };
+        let interval = point.interval().filter(|_| !point.is_open()).map(|[low, high]| (low, high));
+        Some(Value { x: point.configuration.cpus, y, interval })
     };
     let mut values: Vec<Value> = profile.curve_points().filter_map(value).collect();
     values.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -77,8 +79,7 @@ fn curve(profile: &Profile) -> Vec<Block> {
     }
     let mut line = Line::new(Axis::linear("CPUs"), Axis::linear("iterations/s"), vec![Series::new("measured", values)]);
     line.references = references(profile);
-    let caption =
-        "Iterations a second over CPUs, with intervals of 95 %; dashed, the fewest CPUs with shares of the best rate.";
+    let caption = "Iterations a second over CPUs, with intervals of 95 %, or the lower end where only that is known; dashed, the fewest CPUs with shares of the best rate.";
     vec![Block::Chart(Chart::new("Rate over CPUs", caption, Plot::Line(line))), Block::Table(tables::curve(profile))]
 }
 

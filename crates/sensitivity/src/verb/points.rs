@@ -157,6 +157,11 @@ impl Point {
         Some(self.rate().filter(|_| !self.is_divided())?.interval)
     }
 
+    /// Whether its rate is only known to be at least the lower end of its interval.
+    pub fn is_open(&self) -> bool {
+        self.interval().is_some_and(is_wide)
+    }
+
     /// The point as the search uses it.
     pub fn on_curve(&self) -> Option<crate::Point> {
         Some(crate::Point { cpus: self.configuration.cpus, rate: self.rate()? })
@@ -177,6 +182,14 @@ impl Point {
     }
 }
 
+/// If the upper end of an interval is at least this many times its lower one, only the lower end is reported.
+const WIDE: f64 = 2.0;
+
+/// Whether the upper end of an interval says nothing: other programs ran most of the time, or little was measured.
+pub(super) fn is_wide([low, high]: [f64; 2]) -> bool {
+    high >= WIDE * low
+}
+
 /// Reads a list; older files have a single value in its place.
 pub(super) fn one_or_several<'a, D: Deserializer<'a>, T: Deserialize<'a>>(
     text: D,
@@ -193,8 +206,14 @@ pub(super) fn one_or_several<'a, D: Deserializer<'a>, T: Deserialize<'a>>(
     })
 }
 
-/// A remark about a point; empty where no run was disturbed.
+/// A remark about a point; empty where no run was disturbed and its rate is known.
 pub(super) fn remark(point: &Point) -> String {
+    let open = point.is_open().then(|| "only the lower end is known".to_owned());
+    let outcome = Some(outcome(point)).filter(|words| !words.is_empty());
+    outcome.into_iter().chain(open).collect::<Vec<_>>().join("; ")
+}
+
+fn outcome(point: &Point) -> String {
     let disturbed = point.runs.iter().filter(|run| matches!(run.outcome, Outcome::Disturbed { .. })).count();
     let again = format!("disturbed {disturbed} of {} times", point.runs.len());
     // A repeat of a disturbed run may have reported nothing.

@@ -5,6 +5,7 @@ use super::steps_file::StepsFile;
 use crate::steps::Numbers;
 use crate::{Measured, Span, Step, slowest};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::counted;
 use perf4sight_limit::Line;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,8 @@ pub(super) enum Way {
 
 /// The variable with the path of the file.
 pub(super) const VARIABLE: &str = "PERF4SIGHT_STEPS";
+/// The form of a line of it.
+pub(super) const FORM: &str = "{\"step\": 12, \"time\": 3.25}";
 const FILE: &str = "steps.jsonl";
 /// The prefix of the files that hooks write next to it, one for each process.
 const HOOKED: &str = "hooked-";
@@ -152,7 +155,7 @@ impl<'a> Progress<'a> {
         let pattern = self.pattern.filter(|_| self.matched.is_empty())?.as_str();
         Some(match self.lines {
             0 => format!("it wrote no line that \"{pattern}\" could match"),
-            lines => format!("of {lines} lines that it wrote none matches \"{pattern}\""),
+            lines => format!("it wrote {}, of which none matches \"{pattern}\"", counted(lines as u64, "line")),
         })
     }
 
@@ -172,22 +175,28 @@ impl<'a> Progress<'a> {
         self.steps().map_or(0, |(_, ranks)| ranks.iter().map(|steps| steps.len()).min().unwrap_or(0))
     }
 
+    /// Reports behind the warm-up, and the seconds from the first to the last of them, of the rank with the fewest.
+    pub fn reports(&self, span: Span) -> (usize, f64) {
+        let ranks = self.steps().map_or(Vec::new(), |(_, ranks)| ranks);
+        ranks.iter().map(|steps| span.reports(steps)).min_by(|a, b| a.0.cmp(&b.0)).unwrap_or((0, 0.0))
+    }
+
     /// Warnings about invalid content of the files.
     pub fn doubts(&self) -> Vec<String> {
-        let words = |of: fn(&StepsFile) -> usize, what: &str| {
+        let words = |of: fn(&StepsFile) -> usize, words: &dyn Fn(String) -> String| {
             let count: usize = self.files().1.map(of).sum();
-            (count > 0).then(|| format!("of the lines of iterations, {count} {what}"))
+            (count > 0).then(|| words(counted(count as u64, "line")))
         };
         let doubts = [
-            words(|file| file.steps.rubbish, "are none and were passed over"),
-            words(
-                |file| file.steps.backwards,
-                "have a time no later than that of the line before, and were passed over",
-            ),
-            words(
-                |file| file.steps.long_waits,
-                "have a wait longer than the time since the line before: how long the job waited is not known",
-            ),
+            words(|file| file.steps.rubbish, &|lines| format!("skipped {lines} of iterations not of the form {FORM}")),
+            words(|file| file.steps.backwards, &|lines| {
+                format!("skipped {lines} of iterations with a time not later than that of the line before")
+            }),
+            words(|file| file.steps.long_waits, &|lines| {
+                format!(
+                    "{lines} of iterations with a wait longer than the time since the line before: how long the job waited is not known"
+                )
+            }),
         ];
         let refused =
             self.files().1.filter_map(|file| file.refused.map(|why| format!("{}: {why}", file.path.display())));

@@ -9,18 +9,20 @@ use perf4sight_report::{Cell, Column, Rows, Table, significant};
 
 /// The points of the curve, by CPUs.
 pub(super) fn curve(profile: &Profile) -> Table {
-    let best = profile.curve().map(|curve| curve.best().rate.per_second);
+    let best = profile.curve().map(|curve| curve.best());
+    let is_best = |point: &&Point| best.is_some_and(|best| best.cpus == point.configuration.cpus);
+    let best = best.filter(|_| !profile.curve_points().find(is_best).is_some_and(Point::is_open));
     let mut points: Vec<&Point> = profile.curve_points().collect();
     points.sort_by(|a, b| a.configuration.cpus.total_cmp(&b.configuration.cpus));
     let measured = |point: &Point| point.counts().map(|(_, measured)| measured);
-    let rate = |point: &Point| Some(measured(point)?.rate.per_second);
-    let of_best = |point: &Point| Some(Percent(100.0 * rate(point)? / best?));
+    let rate = |point: &Point| Some(measured(point).filter(|_| !point.is_open())?.rate.per_second);
+    let of_best = |point: &Point| Some(Percent(100.0 * rate(point)? / best?.rate.per_second));
     let waiting = |point: &Point| Some(Percent(100.0 * measured(point)?.waiting?));
     Rows::new(format!("Rate of {} over CPUs", profile.job.name), points)
         .number("cpus", "CPUs", |point| point.configuration.cpus)
         .number("iterations_per_second", "iterations/s", |point| rate(point))
         .number("low", "95 % from", |point| Some(point.interval()?[0]))
-        .number("high", "to", |point| Some(point.interval()?[1]))
+        .number("high", "to", |point| Some(point.interval().filter(|_| !point.is_open())?[1]))
         .number("of_best_percent", "of the best", |point| of_best(point))
         .number("waiting_percent", "waits for data", |point| waiting(point))
         .number("iterations", "iterations", |point| Some(measured(point)?.iterations))
@@ -134,8 +136,13 @@ fn milliseconds(seconds: f64) -> Milliseconds {
 fn given(profile: &Profile, storage: f64) -> String {
     let megabytes = |bytes: f64| format!("{} MB/s", significant(bytes / 1e6));
     let here = profile.model.map(|model| model.data.storage_bandwidth).filter(|here| *here < storage);
-    let less = here.map(|here| format!(" (no such storage was measured: this gives {})", megabytes(here)));
-    format!("{}{}", megabytes(storage), less.unwrap_or_default())
+    let less = here.map(|here| format!("no such storage was measured: this gives {}", megabytes(here)));
+    let open = profile.uncertain_epoch().map(|Estimate { least, most, .. }| {
+        format!("not certain: an epoch then takes {} to {}", milliseconds(least), milliseconds(most))
+    });
+    let remarks: Vec<String> = less.into_iter().chain(open).collect();
+    let remarks = if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join("; ")) };
+    format!("{}{remarks}", megabytes(storage))
 }
 
 /// " and 4.1 GiB (seen for 4.05 s at the longest: ...)", or why there is none

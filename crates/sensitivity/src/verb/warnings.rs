@@ -1,7 +1,7 @@
 //! Warnings for the reader of a profile.
 
 use super::campaign::{Campaign, Stop};
-use super::points::{Outcome, Point, cpus_words, last_lines, remark};
+use super::points::{Outcome, Point, cpus_words, is_wide, last_lines, remark};
 use super::profile::Profile;
 use super::progress::Way;
 use super::surroundings::Surroundings;
@@ -14,8 +14,6 @@ use perf4sight_report::significant;
 
 /// A job may appear to use this many times its CPUs, because clocks count hundredths of seconds.
 const EXCEEDING: f64 = 1.15;
-/// Where the upper end of a rate is this many times the lower one, it says nothing: other programs ran most of the time.
-const WIDE: f64 = 2.0;
 /// From this share of the time that a job may have waited for others, there is a warning.
 const SHARED: f64 = 0.1;
 
@@ -26,6 +24,7 @@ pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: 
     }));
     warnings.extend(stopped(stop));
     warnings.extend(of_points(profile));
+    warnings.extend(again(profile, campaign.runner.repeats()));
     warnings.extend(unlimited(around, profile));
     warnings.extend(profile.model().filter(|model| campaign.ends_before_epochs(model)).map(|_| {
         "runs end before three epochs are over (--max-iterations), so epochs with little memory are bounded by two kinds of cache".to_owned()
@@ -82,17 +81,28 @@ fn doubtful(point: &Point) -> Option<String> {
     let Outcome::Disturbed { how } = &run.outcome else { return None };
     let tries = match point.runs.len() {
         1 => "in the only try".to_owned(),
+        2 => "in both tries".to_owned(),
         tries => format!("in all {tries} tries"),
     };
     let rate = true_rate(point.rate()?.interval);
-    Some(format!(
-        "with {words}: other programs ran {tries} ({how}). {rate}. Without --slurm, the same command measures it once more"
-    ))
+    Some(format!("with {words}: other programs ran {tries} ({how}). {rate}"))
+}
+
+/// What becomes of points that others disturbed every time, or that failed.
+fn again(profile: &Profile, repeats: bool) -> Option<String> {
+    let is_due = |point: &Point| point.is_doubtful() || point.has_failed();
+    let cpus: Vec<String> = profile
+        .curve_points()
+        .filter(|point| is_due(point))
+        .map(|point| cpus_words(point.configuration.cpus))
+        .collect();
+    let command = if repeats { "the same command measures" } else { "without --slurm, the same command measures" };
+    (!cpus.is_empty()).then(|| format!("{command} once more: {}", cpus.join(", ")))
 }
 
 /// The rate of a job without the programs that disturbed it.
 fn true_rate([low, high]: [f64; 2]) -> String {
-    match high > WIDE * low {
+    match is_wide([low, high]) {
         true => format!("The true rate is at least {} iterations/s, and how much more is not known", significant(low)),
         false => {
             format!("The true rate is between {} and {} iterations/s", significant(low), significant(high))
@@ -110,7 +120,7 @@ fn shared<'a>(points: impl Iterator<Item = &'a Point>) -> Option<String> {
     let words: Vec<String> = cpus.into_iter().map(cpus_words).collect();
     (!words.is_empty()).then(|| {
         format!(
-            "with {}: other programs used the same CPUs meanwhile; what CPUs do in their time is less then, by what cores and caches share, and rates alone may be above their intervals",
+            "with {}: other programs used the same CPUs meanwhile. They share cores and caches with the job, which may be faster without them than its interval says",
             words.join(", ")
         )
     })
@@ -213,8 +223,9 @@ fn unmodelled(around: &Surroundings, asked: &Sensitivity) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verb::points::tests::run;
+    use crate::verb::points::tests::{profile_of, run};
     use crate::verb::points::{Configuration, Run};
+    use crate::verb::tables;
 
     /// With a quarter of a CPU it had all of its quota, and others the rest of the time; with one CPU it was
     /// undisturbed.
@@ -227,6 +238,29 @@ mod tests {
         let warnings = shared([at(1.0, 0.02), at(0.25, 0.74)].iter()).unwrap();
         assert!(warnings.starts_with("with 0.25 CPUs: other programs used the same CPUs"), "{warnings}");
         assert_eq!(shared([at(1.0, 0.02)].iter()), None);
+    }
+
+    /// The rate is at least 14.3: the tables and the chart do not say 16.4, or 46.8.
+    #[test]
+    fn of_an_open_rate_tables_have_the_lower_end_alone() {
+        let mut run = run(16.4, 20.0);
+        run.measured.as_mut().unwrap().rate.interval = [14.3, 46.8];
+        let configuration = Configuration { cpus: 1.0, memory: None, storage: None };
+        let table = tables::curve(&profile_of(vec![Point { configuration, runs: vec![run] }], 1.0)).to_csv();
+        assert!(table.contains("14.3") && !table.contains("16.4") && !table.contains("46.8"), "{table}");
+        assert!(table.contains("only the lower end is known"), "{table}");
+    }
+
+    #[test]
+    fn what_becomes_of_disturbed_points_depends_on_who_measures() {
+        let outcome = Outcome::Disturbed { how: "others".to_owned() };
+        let configuration = Configuration { cpus: 1.0, memory: None, storage: None };
+        let disturbed = Run { outcome, ..run(3.1, 20.0) };
+        let profile = profile_of(vec![Point { configuration, runs: vec![disturbed.clone(), disturbed] }], 1.0);
+        assert_eq!(again(&profile, true).unwrap(), "the same command measures once more: 1 CPU");
+        assert!(again(&profile, false).unwrap().starts_with("without --slurm, "));
+        let warning = doubtful(&profile.points[0]).unwrap();
+        assert!(warning.contains("other programs ran in both tries") && !warning.contains("slurm"), "{warning}");
     }
 
     #[test]
