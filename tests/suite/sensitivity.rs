@@ -262,11 +262,8 @@ fn a_profile_is_held_against_measured_epochs() {
     scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("epoch_seconds");
     let scene = scene.file("measured.csv", "cpus,memory_percent,epoch_seconds\n1,100,soon\n");
     scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("measured.csv:2").says("soon");
-    scene
-        .file("folder/profile.json", "")
-        .run("sensitivity folder")
-        .fails(2)
-        .says("perf4sight sensitivity folder/profile.json");
+    let scene = scene.file("folder/profile.json", "");
+    scene.run("sensitivity folder").fails(2).says("perf4sight sensitivity folder/profile.json");
     scene.run("sensitivity --compare measured.csv measured.csv").fails(4).says("not a profile of a job");
     // Whoever changes a profile is told: of numbers that nobody measures, and of what no longer follows.
     scene.run("sensitivity profile.json").succeeds().says("do not follow from its points");

@@ -74,7 +74,7 @@ impl Misfit {
     pub fn words(self) -> String {
         let [reported, passed] = [self.reported, self.passed].map(|seconds| Milliseconds(1000.0 * seconds));
         format!(
-            "its lines report {reported} of iterations, and {passed} passed while they came: their time is not in seconds"
+            "its lines report {reported} of iterations, and {passed} passed while they came: their time is not in seconds, or not that of a clock that always goes on"
         )
     }
 }
