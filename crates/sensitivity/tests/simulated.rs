@@ -173,7 +173,10 @@ fn jobs_without_a_rate_are_distinguished() {
     says(of(|_, _| Fate::Silent), &["its time was up", "PERF4SIGHT_STEPS"]);
     says(of(|_, _| Fate::Exits(3, "out of reach")), &["exit code 3", "out of reach"]);
     let slow = SimulatedJob { rate: |_| 0.05, ..waiting() };
-    says(Scene::new().fails(&slow), &["3 iterations were reported,", "--point-time"]);
+    says(
+        Scene::new().fails(&slow),
+        &["3 iterations were reported, 1 of them after the warm-up: a rate takes 9 or more in 2.00 s", "--point-time"],
+    );
 }
 
 #[test]
@@ -397,7 +400,7 @@ fn a_point_that_crashed_is_measured_again() {
     let scene = Scene::new();
     let fate = |cpus: f64, _| if cpus < 1.0 { Fate::Exits(1, "out of reach") } else { Fate::Sound };
     let said = scene.measure(&SimulatedJob { fate, ..waiting() }).unwrap();
-    assert!(said.warnings.contains("the same command measures once more: 0.5 CPUs"), "{}", said.warnings);
+    assert!(said.warnings.contains("the same command measures once more with 0.5 CPUs"), "{}", said.warnings);
     let said = scene.measure(&waiting()).unwrap();
     assert!(said.summary.headline.starts_with("1 point measured, 2 found in "), "{}", said.summary.headline);
     assert!(said.warnings.is_empty() && scene.json("profile.json")["request"]["cpus"] == 0.5, "{}", said.warnings);

@@ -94,13 +94,15 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// "12 iterations were reported, 7 of them after the warm-up, in 1.20 s: a rate takes 9 in 2.00 s"
+    /// "12 iterations were reported, 7 of them after the warm-up, in 1.20 s: a rate takes 9 or more in 2.00 s or more"
     fn too_few(&self, reported: usize) -> String {
         let (behind, seconds) = self.progress.reports(self.goal.span());
         let were = if reported == 1 { "iteration was" } else { "iterations were" };
         let [seconds, least] = [seconds, LEAST_TIME].map(|seconds| Milliseconds(1000.0 * seconds));
+        let time = if behind > 1 { format!(", in {seconds}") } else { String::new() };
+        let behind = if behind == 0 { "none".to_owned() } else { behind.to_string() };
         format!(
-            "{reported} {were} reported, {behind} of them after the warm-up, in {seconds}: a rate takes {LEAST_REPORTS} or more in {least} or more"
+            "{reported} {were} reported, {behind} of them after the warm-up{time}: a rate takes {LEAST_REPORTS} or more in {least} or more"
         )
     }
 

@@ -97,7 +97,7 @@ fn again(profile: &Profile, repeats: bool) -> Option<String> {
         .map(|point| cpus_words(point.configuration.cpus))
         .collect();
     let command = if repeats { "the same command measures" } else { "without --slurm, the same command measures" };
-    (!cpus.is_empty()).then(|| format!("{command} once more: {}", cpus.join(", ")))
+    (!cpus.is_empty()).then(|| format!("{command} once more with {}", cpus.join(", ")))
 }
 
 /// The rate of a job without the programs that disturbed it.
@@ -257,7 +257,7 @@ mod tests {
         let configuration = Configuration { cpus: 1.0, memory: None, storage: None };
         let disturbed = Run { outcome, ..run(3.1, 20.0) };
         let profile = profile_of(vec![Point { configuration, runs: vec![disturbed.clone(), disturbed] }], 1.0);
-        assert_eq!(again(&profile, true).unwrap(), "the same command measures once more: 1 CPU");
+        assert_eq!(again(&profile, true).unwrap(), "the same command measures once more with 1 CPU");
         assert!(again(&profile, false).unwrap().starts_with("without --slurm, "));
         let warning = doubtful(&profile.points[0]).unwrap();
         assert!(warning.contains("other programs ran in both tries") && !warning.contains("slurm"), "{warning}");
