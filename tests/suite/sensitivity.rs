@@ -197,6 +197,8 @@ fn a_dry_run_says_what_would_run_and_runs_nothing() {
     sensitivity(&scene, "--dry-run --data nowhere").fails(6).says("nowhere");
     sensitivity(&scene, "--dry-run --out job.sh").fails(6).says("keep points here");
     scene.run("sensitivity --dry-run --cpu 100000 -- sh job.sh").fails(2).says("100000 CPUs");
+    let reply = sensitivity(&scene, "--dry-run --budget 1s").succeeds();
+    assert!(reply.stdout().contains("mostly in less than 5.00 s"), "{}", reply.stdout());
     let scene = scene.file("other/points.json", r#"{"format": 1, "job": "another", "points": []}"#);
     sensitivity(&scene, "--dry-run --out other").fails(2).says("those of another job");
     let scene = scene.file("config.ini", "[sensitivity]\ncommand = sh job.sh\ncpu = 100000\n");
@@ -260,6 +262,8 @@ fn a_profile_is_held_against_measured_epochs() {
     scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("epoch_seconds");
     let scene = scene.file("measured.csv", "cpus,memory_percent,epoch_seconds\n1,100,soon\n");
     scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("measured.csv:2").says("soon");
+    let scene = scene.file("folder/profile.json", "");
+    scene.run("sensitivity folder").fails(2).says("perf4sight sensitivity folder/profile.json");
     scene.run("sensitivity --compare measured.csv measured.csv").fails(4).says("not a profile of a job");
     // Whoever changes a profile is told: of numbers that nobody measures, and of what no longer follows.
     scene.run("sensitivity profile.json").succeeds().says("do not follow from its points");

@@ -109,6 +109,8 @@ impl CpuThrottler {
                 cpu_seconds: Some(periods.family.cpu_seconds()),
                 throttled_seconds: cpus.map(|_| periods.stopped.as_secs_f64()),
                 bytes_read: Some(periods.family.bytes_read()),
+                rise: periods.family.rise(),
+                counts_shared: periods.family.counts_shared(),
             }
         });
         CpuThrottler { over, watching: Some(watching) }

@@ -1,5 +1,6 @@
 //! The outcome of a job: how it ended, what it used, and whether its measurements are valid.
 
+use super::MemoryRise;
 use perf4sight_base::units::{Bytes, Percent};
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
@@ -11,6 +12,9 @@ const ALL: f64 = 0.97;
 /// From this share of the time that something waited for a CPU, and of its CPUs' time that others used, both count. One
 /// alone means little: threads of a job wait for each other too, and others may use CPU time that the job leaves.
 const COUNTS: f64 = 0.05;
+/// How a job ended that a signal had stopped. The kernel does not tell which signal it was.
+const STOPPED: &str =
+    "it was stopped by a signal and did not go on: it stopped itself (SIGSTOP), or wanted a terminal, and it has none";
 
 /// The outcome of a job; values that the back-end does not count are none.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +31,10 @@ pub struct EndedJob {
     pub peak_memory: Option<Bytes>,
     /// Its observed peak of own memory, without pages of files; none where these are not counted apart.
     pub own_memory: Option<Bytes>,
+    /// How far its memory still rose when it ended; none where it did not, or that is not known.
+    pub rise: Option<MemoryRise>,
+    /// Whether its peak counts pages that its processes share more than once, so that it may be less.
+    pub counts_shared: bool,
     /// Seconds of CPU time it used.
     pub cpu_seconds: Option<f64>,
     /// Seconds that its CPU limit throttled it.
@@ -48,8 +56,8 @@ pub enum JobEnd {
     Enough,
     /// Ended by us, at its time limit.
     TimeUp,
-    /// Ended by us: it was stopped because it read from a terminal.
-    WantedTerminal,
+    /// Ended by us: a signal had stopped it, as one of its own does, or the kernel where it reads from a terminal.
+    Stopped,
 }
 
 /// Pressure on a host while a job ran: shares of the time from 0 to 1.
@@ -88,9 +96,7 @@ impl EndedJob {
         }
         match self.end {
             JobEnd::Exited(status) if !status.success() => return JobVerdict::Crashed(how_it_ended(status)),
-            JobEnd::WantedTerminal => {
-                return JobVerdict::Crashed("it tried to use a terminal, and has none".to_owned());
-            }
+            JobEnd::Stopped => return JobVerdict::Crashed(STOPPED.to_owned()),
             JobEnd::Exited(_) | JobEnd::Enough | JobEnd::TimeUp => {}
         }
         self.disturbance().map_or(JobVerdict::Sound, JobVerdict::Disturbed)
@@ -156,6 +162,8 @@ mod tests {
             ran_out_of_memory: false,
             peak_memory: None,
             own_memory: None,
+            rise: None,
+            counts_shared: false,
             cpu_seconds: Some(used),
             throttled_seconds: Some(throttled),
             bytes_read: None,

@@ -42,7 +42,9 @@ mod pressure;
 mod probe;
 mod processes;
 mod residency;
+mod rise;
 mod run;
+mod shared;
 mod survey;
 mod systemd;
 mod usage;
@@ -55,6 +57,7 @@ pub use limiter::{Limiter, LimiterSettings};
 pub use perf4sight_machine::lines::{OutputLine, OutputStream};
 pub use perf4sight_machine::program::{files_of, find_with_script};
 pub use residency::RESIDENCY;
+pub use rise::{MemoryHistory, MemoryRise};
 pub use survey::{LimitSurvey, LimitableResource, RefusedBackend, check_cpus, cpus};
 
 use perf4sight_machine::ResourceLimits;

@@ -62,6 +62,12 @@ impl ProcessEntry {
         Bytes(status.and_then(|status| status.vmhwm).unwrap_or(0) << 10)
     }
 
+    /// Its pages of files.
+    pub fn resident_files(&self) -> Bytes {
+        let status = Status::from_file(format!("/proc/{}/status", self.process)).ok();
+        Bytes(status.and_then(|status| status.rssfile).unwrap_or(0) << 10)
+    }
+
     /// Bytes it read from storage, including children that it waited for.
     pub fn bytes_read(&self) -> u64 {
         Io::from_file(format!("/proc/{}/io", self.process)).map_or(0, |io| io.read_bytes)

@@ -8,7 +8,7 @@ use super::peaks::ProcessPeak;
 use super::pressure::HostLoad;
 use super::processes::ProcessEntry;
 use super::usage::ResourceUsage;
-use super::{JobOutput, LimitedJob};
+use super::{JobOutput, LimitedJob, MemoryHistory};
 use nix::sys::signal::Signal;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_machine::guard::GuardedProcess;
@@ -75,6 +75,8 @@ impl Limiter {
             ran_out_of_memory: killed,
             peak_memory: usage.peak,
             own_memory: running.own_memory.peak(),
+            rise: running.held.rise().or(usage.rise),
+            counts_shared: usage.counts_shared,
             cpu_seconds: usage.cpu_seconds,
             throttled_seconds: usage.throttled_seconds,
             bytes_read: usage.bytes_read,
@@ -109,6 +111,7 @@ struct RunningJob {
     /// The last lines before it was ended: output caused by the interrupt does not count.
     last_lines: Vec<String>,
     own_memory: OwnMemoryPeak,
+    held: MemoryHistory,
 }
 
 impl RunningJob {
@@ -127,8 +130,9 @@ impl RunningJob {
         guarded.child.stdout.take().into_iter().for_each(|pipe| lines.listen(pipe, OutputStream::Output));
         guarded.child.stderr.take().into_iter().for_each(|pipe| lines.listen(pipe, OutputStream::Error));
         holds.0.iter_mut().for_each(|hold| hold.started(&guarded));
-        let (wall, end, own_memory) = (Duration::ZERO, JobEnd::Enough, OwnMemoryPeak::default());
-        Ok(RunningJob { guarded, holds, program, begun, wall, end, lines, last_lines: Vec::new(), own_memory })
+        let (wall, end, own_memory, held) =
+            (Duration::ZERO, JobEnd::Enough, OwnMemoryPeak::default(), MemoryHistory::default());
+        Ok(RunningJob { guarded, holds, program, begun, wall, end, lines, last_lines: Vec::new(), own_memory, held })
     }
 
     /// Polls the job until there is a reason to end it; none after Ctrl-C.
@@ -145,6 +149,7 @@ impl RunningJob {
             self.wall = self.begun.elapsed();
             if let Some((now, processes)) = self.memory(job.limits.memory.is_some()) {
                 self.own_memory.add(now, &processes);
+                self.held.add(self.wall, now.own);
             }
             let seen = JobOutput { after: self.wall, lines: self.lines.take() };
             stopped = if self.is_stopped() { stopped + 1 } else { 0 };
@@ -152,7 +157,7 @@ impl RunningJob {
                 Some(status) => Some(JobEnd::Exited(status)),
                 None if watch.cancelled() => return Ok(None),
                 None if enough(&seen) => Some(JobEnd::Enough),
-                None if stopped >= STOPPED => Some(JobEnd::WantedTerminal),
+                None if stopped >= STOPPED => Some(JobEnd::Stopped),
                 None => job.timeout.filter(|timeout| seen.after >= *timeout).map(|_| JobEnd::TimeUp),
             };
             if let Some(end) = end {
@@ -228,6 +233,6 @@ impl RunningJob {
 fn was_killed(end: JobEnd) -> bool {
     match end {
         JobEnd::Exited(status) => status.signal() == Some(Signal::SIGKILL as i32) || status.code() == Some(KILLED),
-        JobEnd::Enough | JobEnd::TimeUp | JobEnd::WantedTerminal => false,
+        JobEnd::Enough | JobEnd::TimeUp | JobEnd::Stopped => false,
     }
 }

@@ -24,7 +24,7 @@ mod overlap;
 mod rate;
 mod request;
 mod search;
-mod steps;
+pub(crate) mod steps;
 pub mod verb;
 
 pub use agreement::{ComparedEpoch, MeasuredEpoch, ModelAgreement};
@@ -33,7 +33,7 @@ pub use curve::{CurveOddity, RateBounds, RateCurve, RatePoint};
 pub use grid::CpuGrid;
 pub use model::{EpochBound, EpochEstimate, EpochModel, JobData};
 pub use overlap::{LONGER, MeasuredOverlap, ReadOverlap};
-pub use rate::{Disturbance, IterationRate, KNOWN, LEAST_TIME, MeasuredRate, StepSpan, slowest};
+pub use rate::{Disturbance, IterationRate, KNOWN, LEAST_REPORTS, LEAST_TIME, MeasuredRate, StepSpan, slowest};
 pub use request::ResourceRequest;
 pub use search::{Knee, NextMeasurement, SHARES, knees, next, round};
 pub use steps::{ReportedStep, ReportedSteps};

@@ -73,6 +73,13 @@ impl StepSpan {
         ends.map_or(0, |(first, last)| last.number - first.number)
     }
 
+    /// How many of these steps count, and the seconds from the first to the last of them.
+    pub fn reports(self, steps: &[ReportedStep]) -> (usize, f64) {
+        let counted = self.counted_steps(steps).unwrap_or(&[]);
+        let ends = counted.first().zip(counted.last());
+        (counted.len(), ends.map_or(0.0, |(first, last)| last.time - first.time))
+    }
+
     fn counted_steps(self, steps: &[ReportedStep]) -> Option<&[ReportedStep]> {
         let counted = steps.get(self.warm_up..)?;
         let last = counted.first()?.number.saturating_add(self.most.unwrap_or(u64::MAX));
@@ -91,6 +98,8 @@ const FEWEST: usize = 8;
 const SHORTEST: f64 = 0.25;
 /// The shortest run, in seconds, from which a rate is computed.
 pub const LEAST_TIME: f64 = FEWEST as f64 * SHORTEST;
+/// The fewest ends of iterations from which a rate is computed.
+pub const LEAST_REPORTS: usize = FEWEST + 1;
 /// Two-sided critical values of Student's t at 1 %, for six to eleven degrees of freedom. A point ends when its
 /// interval is narrow, so intervals that are narrow by chance are more frequent: of those that ended a point, at most
 /// one in twenty misses the rate (see the tests).

@@ -3,9 +3,6 @@
 use perf4sight_base::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// The least memory in MiB that docker accepts (`docker run`: "Minimum memory limit allowed is 6MB").
-const DOCKERS_LEAST: u64 = 6;
-
 /// The resources to request for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ResourceRequest {
@@ -18,6 +15,15 @@ pub struct ResourceRequest {
 }
 
 impl ResourceRequest {
+    /// The least memory in the lines of a request. Docker refuses less than 6 MiB and CRI-O less than 12 MiB, and Slurm
+    /// gives no job less than 30 MiB, in which its own process of the job starts (`MinRAMSpace` of cgroup.conf).
+    pub const LEAST_MEMORY: Bytes = Bytes(32 << 20);
+
+    /// Whether its lines have more memory than it, because nothing starts with less.
+    pub fn is_below_floor(&self) -> bool {
+        self.memory.is_some_and(|memory| memory < Self::LEAST_MEMORY)
+    }
+
     /// The `resources` of a Kubernetes container, with thousandths of a CPU.
     ///
     /// ```
@@ -60,14 +66,14 @@ impl ResourceRequest {
 
     /// The options of `docker run`.
     pub fn docker(&self) -> String {
-        let memory = self.mebibytes().map(|mebibytes| format!("--memory={}m", mebibytes.max(DOCKERS_LEAST)));
+        let memory = self.mebibytes().map(|mebibytes| format!("--memory={mebibytes}m"));
         let gpus = (self.gpus > 0).then(|| format!("--gpus={}", self.gpus));
         join_parts([Some(format!("docker run --cpus={}", self.cpus)), memory, gpus], " ")
     }
 
-    /// Memory in MiB, the unit of all three, rounded up.
+    /// Memory in MiB, the unit of all three, rounded up, and not below the floor.
     fn mebibytes(&self) -> Option<u64> {
-        self.memory.map(|memory| memory.0.div_ceil(1 << 20))
+        self.memory.map(|memory| memory.max(Self::LEAST_MEMORY).0.div_ceil(1 << 20))
     }
 }
 
@@ -89,8 +95,16 @@ mod tests {
 
     #[test]
     fn memory_is_never_rounded_down() {
+        let request = ResourceRequest { cpus: 1.0, memory: Some(Bytes((40 << 20) + 1)), gpus: 0 };
+        assert!(request.slurm(1).ends_with("--mem=41M"), "{}", request.slurm(1));
+    }
+
+    #[test]
+    fn lines_have_memory_that_pods_and_jobs_start_with() {
         let little = ResourceRequest { cpus: 1.0, memory: Some(Bytes(1)), gpus: 0 };
-        assert!(little.slurm(1).ends_with("--mem=1M"), "{}", little.slurm(1));
-        assert!(little.docker().ends_with("--memory=6m"), "docker refuses less: {}", little.docker());
+        assert!(little.is_below_floor());
+        assert!(little.slurm(1).ends_with("--mem=32M"), "{}", little.slurm(1));
+        assert!(little.docker().ends_with("--memory=32m"), "{}", little.docker());
+        assert!(little.kubernetes().ends_with("limits: {memory: 32Mi}"), "{}", little.kubernetes());
     }
 }

@@ -102,13 +102,18 @@ impl ReportedSteps {
 
 /// Step numbers that continue where the job restarts them, as in each epoch.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct StepNumbers {
+pub(crate) struct StepNumbers {
     before: Option<u64>,
     epochs: u64,
 }
 
 impl StepNumbers {
-    fn continued_number(&mut self, number: u64) -> u64 {
+    /// The number that was reported last.
+    pub fn previous(&self) -> Option<u64> {
+        self.before
+    }
+
+    pub fn continued_number(&mut self, number: u64) -> u64 {
         if let Some(before) = self.before.filter(|before| number <= *before) {
             // An epoch that begins with 0 has one iteration more than its last number.
             self.epochs = self.epochs.saturating_add(if number == 0 { before.saturating_add(1) } else { before });

@@ -173,7 +173,10 @@ fn jobs_without_a_rate_are_distinguished() {
     says(of(|_, _| SimulatedFate::Silent), &["its time was up", "PERF4SIGHT_STEPS"]);
     says(of(|_, _| SimulatedFate::Exits(3, "out of reach")), &["exit code 3", "out of reach"]);
     let slow = SimulatedJob { rate: |_| 0.05, ..waiting() };
-    says(Scene::new().fails(&slow), &["3 iterations were reported,", "--point-time"]);
+    says(
+        Scene::new().fails(&slow),
+        &["3 iterations were reported, 1 of them after the warm-up: a rate takes 9 or more in 2.00 s", "--point-time"],
+    );
 }
 
 #[test]
@@ -364,4 +367,41 @@ fn memory_that_runs_out_on_one_of_several_nodes_runs_out_there() {
     let scene = Scene::new().with(|asked| asked.memory = Some(Bytes(150_000_000)));
     let (code, error) = scene.fails(&job);
     assert!(code == 5 && error.contains("the job ran out of memory on node 1"), "{error}");
+}
+
+/// 40 MB more in each second: what it held when its rate was known says nothing of what it takes.
+#[test]
+fn memory_that_grows_to_the_end_of_a_run_is_no_limit() {
+    let scene = Scene::new();
+    let said = scene.measure(&SimulatedJob { leak: 40e6, ..waiting() }).unwrap();
+    assert!(said.warnings.contains("how much memory the job takes is not known, but more than"), "{}", said.warnings);
+    assert!(
+        said.summary.answer.contains(", without a limit on memory, for it still rose, by"),
+        "{}",
+        said.summary.answer
+    );
+    assert!(!said.summary.answer.contains("--mem"), "{}", said.summary.answer);
+    assert_eq!(scene.json("profile.json")["request"]["memory"], Value::Null);
+}
+
+/// Others disturb every run, and three runs of the first point take longer than the budget: the other point is measured too.
+#[test]
+fn a_disturbed_point_does_not_take_the_whole_budget() {
+    let scene = Scene::new().with(|asked| asked.budget = Some(Duration::from_secs(20)));
+    let job = SimulatedJob { rate: |_| 2.0, wait: 0.0, fate: |_, _| SimulatedFate::Disturbed(0.6), ..waiting() };
+    scene.measure(&job).unwrap();
+    let points = scene.json("points.json");
+    assert_eq!(points["points"].as_array().unwrap().len(), 2, "{points}");
+}
+
+/// A job that crashes with half a CPU the first time: the same command finds that point, and measures it again.
+#[test]
+fn a_point_that_crashed_is_measured_again() {
+    let scene = Scene::new();
+    let fate = |cpus: f64, _| if cpus < 1.0 { SimulatedFate::Exits(1, "out of reach") } else { SimulatedFate::Sound };
+    let said = scene.measure(&SimulatedJob { fate, ..waiting() }).unwrap();
+    assert!(said.warnings.contains("the same command measures once more with 0.5 CPUs"), "{}", said.warnings);
+    let said = scene.measure(&waiting()).unwrap();
+    assert!(said.summary.headline.starts_with("1 point measured, 2 found in "), "{}", said.summary.headline);
+    assert!(said.warnings.is_empty() && scene.json("profile.json")["request"]["cpus"] == 0.5, "{}", said.warnings);
 }

@@ -50,6 +50,7 @@ impl CgroupInterface for V1 {
             cpu_seconds: group.number("cpuacct.usage").map(seconds),
             throttled_seconds: group.field("cpu.stat", "throttled_time").map(seconds),
             bytes_read: group.read("blkio.throttle.io_service_bytes").map(|stat| bytes_read(&stat)),
+            ..ResourceUsage::default()
         }
     }
 }

@@ -50,6 +50,7 @@ impl CgroupInterface for V2 {
             cpu_seconds: group.field("cpu.stat", "usage_usec").map(seconds),
             throttled_seconds: group.field("cpu.stat", "throttled_usec").map(seconds),
             bytes_read: group.read("io.stat").map(|stat| bytes_read(&stat)),
+            ..ResourceUsage::default()
         }
     }
 }

@@ -7,9 +7,6 @@ use crate::{EpochBound, Knee, LONGER, MeasuredOverlap, ReadOverlap};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::significant;
 
-/// If the upper end of an interval is more than this many times its lower one, only the lower end is reported.
-const WIDE: f64 = 2.0;
-
 impl SensitivityProfile {
     pub fn answer_text(&self) -> String {
         let Some(curve) = self.curve() else { return "nothing was measured".to_owned() };
@@ -98,7 +95,22 @@ impl SensitivityProfile {
         let (least, most) = (curve.points().first()?.cpus, curve.points().last()?.cpus);
         let beyond = self.bound_words(EpochBound::Accelerator);
         let [low, high] = knee.between;
+        let wanted = knee.share * curve.highest().rate.per_second;
+        let as_fast = curve.points().iter().find(|point| point.rate.per_second >= wanted);
+        let as_fast = as_fast.map_or(most, |point| point.cpus);
         Some(match (least < knee.cpus, low < high) {
+            _ if least == most => {
+                format!(
+                    "with {}, the only number that was tried, it is not known whether it waits for CPUs",
+                    cpus_words(most)
+                )
+            }
+            _ if !curve.levels_off(knee.share) && as_fast < most => {
+                format!(
+                    "with {} it was about as fast as with more, but rates are not known well enough to say whether it waits for CPUs",
+                    cpus_words(as_fast)
+                )
+            }
             _ if !curve.levels_off(knee.share) => {
                 format!("with {}, the most that were tried, it may still wait for CPUs", cpus_words(most))
             }
@@ -115,7 +127,11 @@ impl SensitivityProfile {
                 format!("with fewer than {} it waits for CPUs, from there on for {beyond}", cpus_words(high))
             }
             (true, true) => {
-                format!("with fewer than {low} it waits for CPUs, from {} on for {beyond}", cpus_words(high))
+                format!(
+                    "with fewer than {} it waits for CPUs, from {} on for {beyond}",
+                    cpus_words(low),
+                    cpus_words(high)
+                )
             }
         })
     }
@@ -126,13 +142,13 @@ pub(super) fn rate_words(point: &MeasuredPoint) -> Option<String> {
     let rate = significant(point.rate()?.per_second);
     Some(match point.interval() {
         None => format!("{rate} iterations/s"),
-        Some([low, high]) if high > WIDE * low => {
+        Some([low, _]) if point.is_open() => {
             format!("at least {} iterations/s (how many more is not known)", significant(low))
         }
-        Some(interval) => {
-            let [low, high] = interval.map(significant);
-            format!("{rate} iterations/s ({low} to {high})")
-        }
+        Some(interval) => match interval.map(significant) {
+            [low, high] if low == high => format!("{rate} iterations/s (known to 1 %)"),
+            [low, high] => format!("{rate} iterations/s ({low} to {high})"),
+        },
     })
 }
 

@@ -1,18 +1,13 @@
 //! Results computed from points and the model: knees, epochs, the request.
 
-use super::points::cpus_words;
+use super::points::{cpus_words, is_wide};
 use super::profile::{PredictedEpoch, RecommendedRequest, SensitivityProfile, StorageEpoch, number};
-use crate::{CpuGrid, EpochModel, Knee, LONGER, RateCurve, ResourceRequest, knees};
-use perf4sight_base::units::Bytes;
+use crate::{CpuGrid, EpochEstimate, EpochModel, Knee, LONGER, RateCurve, ResourceRequest, knees};
 
 /// The memory sizes of the matrices, in percent of the data.
 pub(super) const PERCENTS: [u32; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 /// The storage bandwidths of the matrix, as multiples of the bandwidth that a job without cached data needs.
 const BANDWIDTHS: [f64; 6] = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0];
-/// The requested memory as a multiple of the job's measured memory: where the knee is verified, and where it is not.
-const SPARE: [f64; 2] = [1.1, 1.25];
-/// The least additional memory where the knee is not verified: the start of an interpreter varies by as much.
-const LEAST_SPARE: f64 = 33_554_432.0;
 
 impl SensitivityProfile {
     /// Adds all results that follow from points and the model.
@@ -53,28 +48,32 @@ impl SensitivityProfile {
         Some(epochs.collect())
     }
 
+    /// The share of the data in memory with which computing is not held back, and the model that says so.
+    fn enough_data(&self, cpus: f64) -> Option<(f64, EpochModel)> {
+        let model = self.model()?;
+        let seconds = LONGER * model.compute(cpus).likely?;
+        let shares = PERCENTS.map(|percent| f64::from(percent) / 100.0);
+        Some((model.enough_memory(cpus, seconds, &shares)?, model))
+    }
+
+    /// An epoch with what is requested, on storage of the requested bandwidth; none where that is as certain as rates
+    /// are.
+    pub fn uncertain_epoch(&self) -> Option<EpochEstimate> {
+        let requested = self.request.as_ref()?;
+        let cpus = requested.request.cpus;
+        let (share, model) = self.enough_data(cpus)?;
+        let epoch = model.with_storage(requested.storage?).epoch(cpus, share);
+        is_wide([epoch.least, epoch.most]).then_some(epoch)
+    }
+
     /// The request of a knee; of an unverified one, its upper bound, so that it is never too small.
     pub fn requested(&self, knee: Knee) -> RecommendedRequest {
         let cpus = if knee.verified { knee.cpus } else { knee.between[1] };
-        let spare = |own: f64| match knee.verified {
-            true => own * SPARE[0],
-            false => f64::max(own * SPARE[1], own + LEAST_SPARE),
-        };
-        let own = self.own_memory.map(|own| spare(own.0 as f64));
-        let share = self.model().and_then(|model| {
-            let seconds = LONGER * model.compute(cpus).likely?;
-            let shares = PERCENTS.map(|percent| f64::from(percent) / 100.0);
-            Some((model.enough_memory(cpus, seconds, &shares)?, model))
-        });
+        let share = self.enough_data(cpus);
         let data = share.as_ref().map(|(share, model)| share * model.data.bytes);
         let storage = share.and_then(|(share, model)| Some(number(&model.needed_bandwidth(cpus, share)?)));
-        let memory = match (own, data, self.job.data.is_some()) {
-            (Some(own), Some(data), _) => Some(own + data),
-            (Some(own), None, false) => Some(own),
-            (None, _, _) | (Some(_), None, true) => None,
-        };
-        let request = ResourceRequest { cpus, memory: memory.map(|bytes| Bytes(bytes as u64)), gpus: self.job.gpus };
-        let mark = mark(knee).unwrap_or_default();
+        let request = ResourceRequest { cpus, memory: self.memory_to_request(knee, data), gpus: self.job.gpus };
+        let mark = mark(knee).unwrap_or_default() + &self.memory_marks(&request);
         let [kubernetes, slurm, docker] = [request.kubernetes(), request.slurm(self.hosts.len()), request.docker()]
             .map(|line| format!("{mark}{line}"));
         RecommendedRequest { request, storage, kubernetes, slurm, docker }
@@ -105,22 +104,46 @@ pub(super) fn mark(knee: Knee) -> Option<String> {
 /// "90 % of the best rate may take 0.5 to 2 CPUs"
 pub(super) fn doubt_words(knee: Knee) -> String {
     let [low, high] = knee.between;
-    let cpus = if low == high { cpus_words(high) } else { format!("{low} to {high} CPUs") };
-    format!("{:.0} % of the best rate may take {cpus}", 100.0 * knee.share)
+    let take =
+        if low == high { format!("take {}", cpus_words(high)) } else { format!("may take {low} to {high} CPUs") };
+    format!("{:.0} % of the best rate {take}", 100.0 * knee.share)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::points::tests::{profile_of, run};
     use super::super::points::{MeasuredPoint, PointOutcome, PointRun, ResourceConfiguration};
+    use super::super::profile::ModelFacts;
+    use super::super::tables::requests;
     use super::*;
+    use crate::{JobData, MeasuredOverlap, ReadOverlap};
+    use perf4sight_base::units::Bytes;
 
     /// A request that is copied without its profile still states its uncertainty.
     #[test]
     fn lines_of_a_knee_that_is_not_verified_are_marked() {
         let knee = Knee { share: 0.9, cpus: 0.75, verified: false, between: [0.5, 2.0] };
         assert_eq!(mark(knee).unwrap(), "# not verified: 90 % of the best rate may take 0.5 to 2 CPUs\n");
+        let one = mark(Knee { between: [0.25, 0.25], ..knee }).unwrap();
+        assert_eq!(one, "# not verified: 90 % of the best rate take 0.25 CPUs\n");
         assert_eq!(mark(Knee { verified: true, ..knee }), None);
+    }
+
+    /// Reading takes as long as computing, and how far they overlap is not known: an epoch takes as long as either, or
+    /// twice as long.
+    #[test]
+    fn storage_with_which_an_epoch_may_take_twice_as_long_is_not_certain() {
+        let configuration = ResourceConfiguration { cpus: 1.0, memory: None, storage: None };
+        let data = JobData { bytes: 1e8, memory_bandwidth: 1e11, storage_bandwidth: 1e9, storage_between: None };
+        let with = |overlap: Option<MeasuredOverlap>| {
+            let model = Some(ModelFacts { iterations: 100.0, data, cache: None, overlap });
+            let profile = profile_of(vec![MeasuredPoint { configuration, runs: vec![run(50.0, 10.0)] }], 1.0);
+            requests(&SensitivityProfile { model, ..profile }.concluded(&CpuGrid::new(1.0, 1.0)))
+        };
+        let open = with(None);
+        assert!(open.contains(" MB/s (not certain: an epoch then takes "), "{open}");
+        let known = with(Some(MeasuredOverlap::exactly(ReadOverlap::SIDE_BY_SIDE)));
+        assert!(known.contains(", on storage that gives ") && !known.contains("not certain"), "{known}");
     }
 
     /// Others ran all the time, at 0.25 CPUs and at 2: the knee is unknown, and 2 CPUs are enough. The job held 200 MB:

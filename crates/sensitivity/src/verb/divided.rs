@@ -180,7 +180,7 @@ impl Sensitivity {
     /// A measurement in which nothing is measured.
     fn planned<'a>(&'a self, around: &JobSurroundings, planner: &'a PointPlanner<'a>) -> Result<SensitivityRun<'a>> {
         let mut campaign = self.campaign(around, planner)?;
-        campaign.store.accept_disturbed();
+        campaign.store.accept_all();
         Ok(campaign)
     }
 
@@ -276,6 +276,10 @@ impl Runner for PointPlanner<'_> {
 
     fn nodes(&self) -> usize {
         1
+    }
+
+    fn repeats(&self) -> bool {
+        false
     }
 
     fn elapsed(&self) -> Duration {

@@ -87,10 +87,10 @@ impl JobRunner<'_> {
         };
         let mut monitor = RunMonitor::new(self.asked, goal, progress);
         let ended = self.host.limiter.run(&job, &self.host.watch, &mut |seen| {
-            monitor.progress.add(&seen.lines);
+            monitor.progress.add(&seen.lines, seen.after);
             pace.ends(monitor.is_enough(seen.after), seen.after)
         })?;
-        monitor.progress.read_the_rest();
+        monitor.progress.read_the_rest(ended.as_ref().map_or(goal.time, |ended| ended.wall));
         Ok(ended.map(|mut ended| {
             if pace.is_closing() && matches!(ended.end, JobEnd::Exited(status) if !status.success()) {
                 ended.end = JobEnd::Enough;

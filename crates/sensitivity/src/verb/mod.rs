@@ -2,6 +2,7 @@
 //! from a few runs of it.
 
 mod answer;
+mod arrivals;
 mod cache_epoch;
 mod command;
 mod compare;
@@ -12,6 +13,7 @@ mod derived;
 mod divided;
 mod job;
 mod monitor;
+mod needed_memory;
 mod nodes;
 mod page;
 mod parse;
@@ -427,7 +429,9 @@ impl Sensitivity {
         };
         let nodes = self.nodes.as_ref().map_or(String::new(), |nodes| format!(", on {} nodes", nodes.count));
         let words = around.command.words.join(" ");
-        format!("{words}{nodes} after {} iterations{data}{iterations}{storage}{image}{shared} {pattern}", self.warm_up)
+        let how =
+            format!("{nodes} after {} iterations{data}{iterations}{storage}{image}{shared} {pattern}", self.warm_up);
+        format!("{words}{}", how.trim_end())
     }
 
     /// Processes that compute and share the CPUs: one for each GPU.

@@ -2,9 +2,10 @@
 
 use super::Sensitivity;
 use super::points::{PointOutcome, PointRun};
-use super::progress::{JobProgress, ProgressSource};
+use super::progress::{FORM, JobProgress, ProgressSource};
 use super::runner::RunGoal;
-use crate::{IterationRate, MeasuredRate};
+use crate::{IterationRate, LEAST_REPORTS, LEAST_TIME, MeasuredRate};
+use perf4sight_base::units::{Milliseconds, count_text};
 use perf4sight_limit::{EndedJob, JobEnd, JobVerdict};
 use std::time::Duration;
 
@@ -12,6 +13,10 @@ use std::time::Duration;
 const LONGER: f64 = 0.1;
 /// The rate is checked after this time at the earliest.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
+
+/// The doubt about memory that processes share, where nobody may read how much that is, or only too slowly.
+const SHARED: &str =
+    "memory is that of all its processes added up, and counts pages that they share several times: it may be less";
 
 /// A run that goes on.
 pub(super) struct RunMonitor<'a> {
@@ -55,7 +60,9 @@ impl<'a> RunMonitor<'a> {
     }
 
     pub fn outcome(&self, ended: &EndedJob) -> PointRun {
+        let misfit = self.progress.misfit();
         let measured = self.progress.measured(self.goal.span()).or_else(|| self.divided(ended));
+        let measured = measured.filter(|_| misfit.is_none());
         let last_lines = || ended.last_lines.clone();
         let outcome = match (ended.verdict(), measured) {
             (JobVerdict::OutOfMemory, _) => PointOutcome::OutOfMemory,
@@ -77,13 +84,32 @@ impl<'a> RunMonitor<'a> {
             throttled_seconds: ended.throttled_seconds,
             peak_memory: ended.peak_memory,
             own_memory: ended.own_memory,
-            doubts: self.progress.doubts(),
+            rise: ended.rise,
+            doubts: self.doubts(ended, measured.is_some()),
             bytes_read: ended.bytes_read,
             pressure: ended.pressure.cpu,
             waited: ended.waited_share(),
             node: None,
             nodes: Vec::new(),
         }
+    }
+
+    /// "12 iterations were reported, 7 of them after the warm-up, in 1.20 s: a rate takes 9 or more in 2.00 s or more"
+    fn too_few(&self, reported: usize) -> String {
+        let (behind, seconds) = self.progress.reports(self.goal.span());
+        let were = if reported == 1 { "iteration was" } else { "iterations were" };
+        let [seconds, least] = [seconds, LEAST_TIME].map(|seconds| Milliseconds(1000.0 * seconds));
+        let time = if behind > 1 { format!(", in {seconds}") } else { String::new() };
+        let behind = if behind == 0 { "none".to_owned() } else { behind.to_string() };
+        format!(
+            "{reported} {were} reported, {behind} of them after the warm-up{time}: a rate takes {LEAST_REPORTS} or more in {least} or more"
+        )
+    }
+
+    /// What is doubtful about the reports of the job, and about its memory where it has a rate.
+    fn doubts(&self, ended: &EndedJob, has_rate: bool) -> Vec<String> {
+        let shared = (has_rate && ended.counts_shared).then(|| SHARED.to_owned());
+        self.progress.doubts().into_iter().chain(shared).collect()
     }
 
     /// The number of iterations divided by the time of the whole run; its error is unknown.
@@ -102,15 +128,19 @@ impl<'a> RunMonitor<'a> {
         let end = match ended.end {
             JobEnd::Exited(_) => "it ended by itself",
             JobEnd::Enough | JobEnd::TimeUp => "its time was up",
-            JobEnd::WantedTerminal => "it wanted a terminal",
+            JobEnd::Stopped => "it was stopped",
         };
         let after = humantime::format_duration(Duration::from_millis(ended.wall.as_millis() as u64));
+        if let Some(misfit) = self.progress.misfit() {
+            return format!("{end} after {after}: {misfit}");
+        }
         let why = match (reported, self.progress.rubbish()) {
             (0, 0) => self.progress.unmatched().unwrap_or_else(|| "no iteration was reported".to_owned()),
-            (0, lines) => format!("{lines} lines of the file of iterations are none"),
+            (0, lines) => {
+                format!("{} in the file of iterations, and none of the form {FORM}", count_text(lines as u64, "line"))
+            }
             (count, _) => {
-                let few = format!("{count} iterations were reported, too few or in too short a time for a rate");
-                [few].into_iter().chain(self.progress.doubts()).collect::<Vec<_>>().join("; ")
+                [self.too_few(count)].into_iter().chain(self.progress.doubts()).collect::<Vec<_>>().join("; ")
             }
         };
         format!("{end} after {after}: {why}")

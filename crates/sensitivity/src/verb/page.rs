@@ -7,6 +7,7 @@ use super::points::cpus_words;
 use super::profile::{PredictedEpoch, SensitivityProfile, StorageEpoch, number};
 use super::tables;
 use crate::Knee;
+use perf4sight_base::units::Bytes;
 use perf4sight_report::{
     Axis, Block, CellContent, CellSign, Chart, Fact, HeatCell, Heatmap, Line, Page, Plot, Reference, Series, Value,
     sentence, significant,
@@ -41,7 +42,7 @@ fn answers(profile: &SensitivityProfile) -> Vec<Block> {
             Some(doubt) => cpus.remark(doubt),
             None => cpus,
         }];
-        facts.extend(requested.request.memory.map(|memory| Fact::new("memory", memory)));
+        facts.push(memory(profile, requested.request.memory));
         facts.extend(requested.storage.map(|storage| Fact::new("MB/s of storage", storage / 1e6)));
         blocks.push(Block::Headline(facts));
         for (title, text) in
@@ -55,10 +56,21 @@ fn answers(profile: &SensitivityProfile) -> Vec<Block> {
     blocks
 }
 
+fn memory(profile: &SensitivityProfile, memory: Option<Bytes>) -> Fact {
+    let known = memory.map_or("not known".to_owned(), |memory| memory.to_string());
+    let fact = Fact::new("memory", known);
+    match profile.rise_words().or_else(|| profile.seen_words()) {
+        Some(words) => fact.remark(words),
+        None => fact,
+    }
+}
+
 fn curve(profile: &SensitivityProfile) -> Vec<Block> {
     let value = |point: &MeasuredPoint| {
-        let interval = point.interval().map(|[low, high]| (low, high));
-        Some(Value { x: point.configuration.cpus, y: point.rate()?.per_second, interval })
+        let rate = point.rate()?;
+        let y = if point.is_open() { rate.interval[0] } else { rate.per_second };
+        let interval = point.interval().filter(|_| !point.is_open()).map(|[low, high]| (low, high));
+        Some(Value { x: point.configuration.cpus, y, interval })
     };
     let mut values: Vec<Value> = profile.curve_points().filter_map(value).collect();
     values.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -67,8 +79,7 @@ fn curve(profile: &SensitivityProfile) -> Vec<Block> {
     }
     let mut line = Line::new(Axis::linear("CPUs"), Axis::linear("iterations/s"), vec![Series::new("measured", values)]);
     line.references = references(profile);
-    let caption =
-        "Iterations a second over CPUs, with intervals of 95 %; dashed, the fewest CPUs with shares of the best rate.";
+    let caption = "Iterations a second over CPUs, with intervals of 95 %, or the lower end where only that is known; dashed, the fewest CPUs with shares of the best rate.";
     vec![Block::Chart(Chart::new("Rate over CPUs", caption, Plot::Line(line))), Block::Table(tables::curve(profile))]
 }
 

@@ -22,6 +22,13 @@ pub(super) fn verb(values: &SettingValues<'_>) -> Result<Box<dyn Verb>> {
             .expected("a profile.json, or a job behind two dashes")
             .help(format!("perf4sight sensitivity -- python3 {script}")));
     }
+    if profile.is_dir() {
+        let inside = profile.join("profile.json");
+        return Err(values
+            .error("profile", format!("{} is a folder", profile.display()))
+            .expected("a profile.json, such as of the folder of out")
+            .help(format!("perf4sight sensitivity {}", inside.display())));
+    }
     Ok(match values.get("compare")? {
         Some(measured) => Box::new(CompareVerb { measured, profile }),
         None => Box::new(ShowVerb { profile }),

@@ -25,13 +25,19 @@ impl FoundPoints {
     /// "2 points of it are in sensitivity: 1 is run once more, for others disturbed it every time, and 1 is not measured again"
     fn to_text(self, folder: &Path) -> Option<String> {
         let is = |count: usize| if count == 1 { "1 is".to_owned() } else { format!("{count} are") };
-        let due = format!("{} run once more, for others disturbed {} every time", is(self.due), pronoun(self.due));
+        let disturbed = self.due - self.failed;
+        let due = format!("{} run once more, for others disturbed {} every time", is(disturbed), pronoun(disturbed));
+        let failed = format!("{} run once more, for {} failed", is(self.failed), they(self.failed));
         let kept = format!("{} not measured again", is(self.points - self.due));
-        let fates = [(self.due, due), (self.points - self.due, kept)];
+        let fates = [(disturbed, due), (self.failed, failed), (self.points - self.due, kept)];
         let fates: Vec<String> = fates.into_iter().filter(|(count, _)| *count > 0).map(|(_, fate)| fate).collect();
         let are = if self.points == 1 { "point of it is" } else { "points of it are" };
         (self.points > 0).then(|| format!("{} {are} in {}: {}", self.points, folder.display(), fates.join(", and ")))
     }
+}
+
+fn they(count: usize) -> &'static str {
+    if count == 1 { "it" } else { "they" }
 }
 
 fn pronoun(count: usize) -> &'static str {
@@ -44,7 +50,7 @@ pub(super) fn summary(asked: &Sensitivity, around: &JobSurroundings, found: Foun
     let first = cpus.first().copied().unwrap_or(around.most);
     let points = POINTS.map(|points| points.min(cpus.len() as u32));
     let mostly_below = points[1] * asked.point_time;
-    let mostly_below = asked.budget.map_or(mostly_below, |budget| mostly_below.min(budget));
+    let mostly_below = asked.budget.map_or(mostly_below, |budget| mostly_below.min(budget.max(LEAST_RUN)));
     let mut lines = vec![
         format!("would run {}", around.command.words.join(" ")),
         tried_text(first, around.most, points, cpus.len()),
@@ -93,6 +99,10 @@ pub(super) fn summary(asked: &Sensitivity, around: &JobSurroundings, found: Foun
 /// "ending after 20 s, the budget ..."
 fn budget_words(budget: Duration) -> String {
     let words = |time: Duration| Milliseconds(1000.0 * time.as_secs_f64());
+    if budget <= LEAST_RUN {
+        let given = words(budget);
+        return format!("ending after one run of {}: it gets that, although the budget is {given}", words(LEAST_RUN));
+    }
     format!(
         "ending after {}, the budget: a run ends when it is spent, but gets {} at the least",
         words(budget),
@@ -142,12 +152,21 @@ mod tests {
 
     #[test]
     fn what_is_found_is_told_with_what_becomes_of_it() {
-        let words = |points, due| FoundPoints { points, due }.to_text(Path::new("out"));
+        let words = |points, due| FoundPoints { points, due, failed: 0 }.to_text(Path::new("out"));
         assert_eq!(words(0, 0), None);
         assert_eq!(words(1, 0).unwrap(), "1 point of it is in out: 1 is not measured again");
         let all = "3 points of it are in out: 1 is run once more, for others disturbed it every time, and 2 are not measured again";
         assert_eq!(words(3, 1).unwrap(), all);
         assert!(words(2, 2).unwrap().ends_with(": 2 are run once more, for others disturbed them every time"));
+        let failed = FoundPoints { points: 2, due: 1, failed: 1 }.to_text(Path::new("out")).unwrap();
+        assert!(failed.ends_with(": 1 is run once more, for it failed, and 1 is not measured again"), "{failed}");
+    }
+
+    #[test]
+    fn a_budget_below_one_run_is_one_run() {
+        let words = budget_words(Duration::from_secs(1));
+        assert_eq!(words, "ending after one run of 5.00 s: it gets that, although the budget is 1.00 s");
+        assert!(budget_words(Duration::from_secs(6)).starts_with("ending after 6.00 s, the budget"));
     }
 
     #[test]

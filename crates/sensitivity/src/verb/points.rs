@@ -3,6 +3,7 @@
 use super::progress::ProgressSource;
 use crate::{Disturbance, IterationRate, MeasuredRate};
 use perf4sight_base::units::Bytes;
+use perf4sight_limit::MemoryRise;
 use perf4sight_report::significant;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -40,6 +41,9 @@ pub(super) struct PointRun {
     /// Its peak own memory, without pages of files.
     #[serde(default)]
     pub own_memory: Option<Bytes>,
+    /// How far its memory still rose at its end; none where it did not, or that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rise: Option<MemoryRise>,
     pub bytes_read: Option<Bytes>,
     /// Share of the time that something on the host waited for a CPU.
     pub pressure: Option<f64>,
@@ -153,6 +157,11 @@ impl MeasuredPoint {
         Some(self.rate().filter(|_| !self.is_divided())?.interval)
     }
 
+    /// Whether its rate is only known to be at least the lower end of its interval.
+    pub fn is_open(&self) -> bool {
+        self.interval().is_some_and(is_wide)
+    }
+
     /// The point as the search uses it.
     pub fn on_curve(&self) -> Option<crate::RatePoint> {
         Some(crate::RatePoint { cpus: self.configuration.cpus, rate: self.rate()? })
@@ -162,10 +171,23 @@ impl MeasuredPoint {
         self.rate().is_none() && self.runs.last().is_some_and(|run| run.outcome == PointOutcome::OutOfMemory)
     }
 
+    /// Whether it failed in another way than by a lack of memory, which is a result.
+    pub fn has_failed(&self) -> bool {
+        self.rate().is_none() && !self.is_out_of_memory()
+    }
+
     /// Whether it was disturbed in every run.
     pub fn is_doubtful(&self) -> bool {
         self.counts().is_some_and(|(run, _)| run.outcome != PointOutcome::Sound)
     }
+}
+
+/// If the upper end of an interval is at least this many times its lower one, only the lower end is reported.
+const WIDE: f64 = 2.0;
+
+/// Whether the upper end of an interval says nothing: other programs ran most of the time, or little was measured.
+pub(super) fn is_wide([low, high]: [f64; 2]) -> bool {
+    high >= WIDE * low
 }
 
 /// Reads a list; older files have a single value in its place.
@@ -184,8 +206,14 @@ pub(super) fn one_or_several<'a, D: Deserializer<'a>, T: Deserialize<'a>>(
     })
 }
 
-/// A remark about a point; empty where no run was disturbed.
+/// A remark about a point; empty where no run was disturbed and its rate is known.
 pub(super) fn remark(point: &MeasuredPoint) -> String {
+    let open = point.is_open().then(|| "only the lower end is known".to_owned());
+    let outcome = Some(outcome(point)).filter(|words| !words.is_empty());
+    outcome.into_iter().chain(open).collect::<Vec<_>>().join("; ")
+}
+
+fn outcome(point: &MeasuredPoint) -> String {
     let disturbed = point.runs.iter().filter(|run| matches!(run.outcome, PointOutcome::Disturbed { .. })).count();
     let again = format!("disturbed {disturbed} of {} times", point.runs.len());
     // A repeat of a disturbed run may have reported nothing.

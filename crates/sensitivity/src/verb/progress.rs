@@ -1,14 +1,18 @@
 //! The progress of a job: the end times of its iterations, from hooks in PyTorch, lines in a file or lines of output.
 
+use super::arrivals::Misfit;
 use super::steps_file::StepsFile;
+use crate::steps::StepNumbers;
 use crate::{MeasuredRate, ReportedStep, StepSpan, slowest};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::count_text;
 use perf4sight_limit::OutputLine;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The source of a job's iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +29,8 @@ pub(super) enum ProgressSource {
 
 /// The variable with the path of the file.
 pub(super) const VARIABLE: &str = "PERF4SIGHT_STEPS";
+/// The form of a line of it.
+pub(super) const FORM: &str = "{\"step\": 12, \"time\": 3.25}";
 const FILE: &str = "steps.jsonl";
 /// The prefix of the files that hooks write next to it, one for each process.
 const HOOKED: &str = "hooked-";
@@ -39,6 +45,7 @@ pub(super) struct JobProgress<'a> {
     hooked: BTreeMap<PathBuf, StepsFile>,
     pattern: Option<&'a Regex>,
     matched: Vec<ReportedStep>,
+    numbers: StepNumbers,
     /// Number of output lines that were searched for the pattern.
     lines: usize,
 }
@@ -66,16 +73,17 @@ impl<'a> JobProgress<'a> {
     /// No progress yet, of a run whose files are in this folder.
     pub fn new(folder: &Path, pattern: Option<&'a Regex>) -> Self {
         let own = StepsFile::new(folder.join(FILE));
-        JobProgress { folder: folder.to_owned(), own, hooked: BTreeMap::new(), pattern, matched: Vec::new(), lines: 0 }
+        let (hooked, matched, numbers) = (BTreeMap::new(), Vec::new(), StepNumbers::default());
+        JobProgress { folder: folder.to_owned(), own, hooked, pattern, matched, numbers, lines: 0 }
     }
 
     pub fn file(&self) -> PathBuf {
         self.folder.join(FILE)
     }
 
-    /// Adds lines of output, and reads a piece of each file.
-    pub fn add(&mut self, lines: &[OutputLine]) {
-        self.read();
+    /// Adds lines of output, and reads a piece of each file; the job has run for `after`.
+    pub fn add(&mut self, lines: &[OutputLine], after: Duration) {
+        self.read(after);
         let Some(pattern) = self.pattern else { return };
         self.lines += lines.len();
         for line in lines {
@@ -85,23 +93,24 @@ impl<'a> JobProgress<'a> {
         }
     }
 
-    /// Adds a line of output that ended an iteration, with its number where it has one.
+    /// Adds a line of output that ended an iteration, with its number where it has one. A number that was there before
+    /// is that of the same iteration, and a smaller one that of another epoch.
     fn matched_at(&mut self, time: f64, number: Option<u64>) {
+        if number.is_some() && number == self.numbers.previous() {
+            return;
+        }
+        let before = self.matched.last().map_or(0, |last| last.number);
+        let number = number.map_or(before + 1, |number| self.numbers.continued_number(number));
         match self.matched.last_mut() {
             // Lines that arrive together were buffered: the last one counts.
-            Some(last) if last.time >= time => last.number = number.unwrap_or(last.number + 1),
-            last => {
-                let before = last.map_or(0, |last| last.number);
-                let number = number.unwrap_or(before + 1);
-                if number > before || self.matched.is_empty() {
-                    self.matched.push(ReportedStep { number, time, wait: None });
-                }
-            }
+            Some(last) if last.time >= time => last.number = number.max(before),
+            Some(_) if number <= before => {}
+            _ => self.matched.push(ReportedStep { number, time, wait: None }),
         }
     }
 
     /// Reads a piece of each file, and returns whether all are complete.
-    fn read(&mut self) -> bool {
+    fn read(&mut self, after: Duration) -> bool {
         let is_hooked =
             |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(HOOKED));
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
@@ -110,13 +119,13 @@ impl<'a> JobProgress<'a> {
                 self.hooked.entry(path.clone()).or_insert_with(|| StepsFile::new(path));
             }
         }
-        let own = self.own.read();
-        self.hooked.values_mut().fold(own, |all, file| file.read() && all)
+        let own = self.own.read(after);
+        self.hooked.values_mut().fold(own, |all, file| file.read(after) && all)
     }
 
     /// Reads the rest of the files after the job has ended, as far as it counts.
-    pub fn read_the_rest(&mut self) {
-        while !self.read() {}
+    pub fn read_the_rest(&mut self, after: Duration) {
+        while !self.read(after) {}
     }
 
     /// Adds lines of one process, for a simulated run.
@@ -146,7 +155,7 @@ impl<'a> JobProgress<'a> {
         let pattern = self.pattern.filter(|_| self.matched.is_empty())?.as_str();
         Some(match self.lines {
             0 => format!("it wrote no line that \"{pattern}\" could match"),
-            lines => format!("of {lines} lines that it wrote none matches \"{pattern}\""),
+            lines => format!("it wrote {}, of which none matches \"{pattern}\"", count_text(lines as u64, "line")),
         })
     }
 
@@ -155,31 +164,43 @@ impl<'a> JobProgress<'a> {
         self.files().1.map(|file| file.steps.rubbish).sum()
     }
 
+    /// Times in the file of PERF4SIGHT_STEPS that are not seconds, as a sentence; hooks have a clock of their own.
+    pub fn misfit(&self) -> Option<String> {
+        let is_hooked = self.files().0 == ProgressSource::Hook;
+        self.own.misfit().filter(|_| !is_hooked).map(Misfit::words)
+    }
+
     /// Iterations that every rank has reported.
     pub fn fewest(&self) -> usize {
         self.steps().map_or(0, |(_, ranks)| ranks.iter().map(|steps| steps.len()).min().unwrap_or(0))
     }
 
+    /// Reports behind the warm-up, and the seconds from the first to the last of them, of the rank with the fewest.
+    pub fn reports(&self, span: StepSpan) -> (usize, f64) {
+        let ranks = self.steps().map_or(Vec::new(), |(_, ranks)| ranks);
+        ranks.iter().map(|steps| span.reports(steps)).min_by(|a, b| a.0.cmp(&b.0)).unwrap_or((0, 0.0))
+    }
+
     /// Warnings about invalid content of the files.
     pub fn doubts(&self) -> Vec<String> {
-        let words = |of: fn(&StepsFile) -> usize, what: &str| {
+        let words = |of: fn(&StepsFile) -> usize, words: &dyn Fn(String) -> String| {
             let count: usize = self.files().1.map(of).sum();
-            (count > 0).then(|| format!("of the lines of iterations, {count} {what}"))
+            (count > 0).then(|| words(count_text(count as u64, "line")))
         };
         let doubts = [
-            words(|file| file.steps.rubbish, "are none and were passed over"),
-            words(
-                |file| file.steps.backwards,
-                "have a time no later than that of the line before, and were passed over",
-            ),
-            words(
-                |file| file.steps.long_waits,
-                "have a wait longer than the time since the line before: how long the job waited is not known",
-            ),
+            words(|file| file.steps.rubbish, &|lines| format!("skipped {lines} of iterations not of the form {FORM}")),
+            words(|file| file.steps.backwards, &|lines| {
+                format!("skipped {lines} of iterations with a time not later than that of the line before")
+            }),
+            words(|file| file.steps.long_waits, &|lines| {
+                format!(
+                    "{lines} of iterations with a wait longer than the time since the line before: how long the job waited is not known"
+                )
+            }),
         ];
         let refused =
             self.files().1.filter_map(|file| file.refused.map(|why| format!("{}: {why}", file.path.display())));
-        doubts.into_iter().flatten().chain(refused).collect()
+        doubts.into_iter().flatten().chain(refused).chain(self.misfit()).collect()
     }
 
     /// The rate of the slowest rank.

@@ -31,10 +31,9 @@ pub(super) fn check_runs(point: &MeasuredPoint, asked: &Sensitivity) -> Result<(
 }
 
 /// The remedy for too few iterations.
-const LONGER: &str = "a rate takes eight iterations behind the warm-up (--warm-up) and two seconds at the least, and twelve and three to be known well: give a \
-run more time (--point-time, and --budget where less is left of it), or let the job go on for longer";
+const LONGER: &str = "give a run more time (--point-time, and --budget where less is left of it), leave out fewer iterations (--warm-up), or let the job go on for longer";
 /// The remedy for invalid lines.
-const LINES: &str = "each line is to be of the form {\"step\": 12, \"time\": 3.25, \"wait\": 0.01, \"rank\": 0}, wait and rank being optional: time in seconds, later than that of \
+const LINES: &str = "each line is to be of the form {\"step\": 12, \"time\": 3.25, \"wait\": 0.01, \"rank\": 0}, wait and rank being optional: time in seconds, as RecorderFolder's time.time(), and not in milliseconds, later than that of \
 the line before of its rank, and wait no longer than the time between the two; processes that share the file take a rank each";
 /// The remedy for a pattern without matches.
 const PATTERN: &str = "a pattern is looked for in each line of output and of errors, and what is written over a carriage return is a line: compare it with what the job \

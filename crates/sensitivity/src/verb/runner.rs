@@ -17,6 +17,11 @@ pub(super) trait Runner {
 
     fn nodes(&self) -> usize;
 
+    /// Whether the same command measures points that were disturbed or failed once more.
+    fn repeats(&self) -> bool {
+        true
+    }
+
     /// Time since this measurement began.
     fn elapsed(&self) -> Duration;
 

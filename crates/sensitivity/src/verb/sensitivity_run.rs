@@ -43,6 +43,8 @@ pub(super) struct SensitivityRun<'a> {
 pub(super) struct FoundPoints {
     pub points: usize,
     pub due: usize,
+    /// How many of those failed.
+    pub failed: usize,
 }
 
 impl SensitivityRun<'_> {
@@ -51,7 +53,7 @@ impl SensitivityRun<'_> {
     /// # Errors
     /// A job that fails with the most CPUs, or reports no iteration; files that cannot be written.
     pub fn search(&mut self, context: &mut Context) -> Result<StopReason> {
-        let progress = self.progress(MOSTLY, context);
+        let progress = self.progress(self.mostly(), context);
         loop {
             let points: Vec<_> = self.curve_points().filter_map(MeasuredPoint::on_curve).collect();
             let asked = self.asked;
@@ -79,6 +81,23 @@ impl SensitivityRun<'_> {
             }
             self.keep(point, &progress)?;
         }
+    }
+
+    /// How many points a search usually has.
+    fn mostly(&self) -> u64 {
+        MOSTLY.min(self.grid.cpus().len() as u64)
+    }
+
+    /// The part of the budget that is left for a point: of the curve an equal part of what all points take that usually
+    /// are still to come, or others that disturb the first one would leave nothing for them.
+    fn share(&self, configuration: ResourceConfiguration) -> Option<Duration> {
+        let is_known = |point: &&MeasuredPoint| !self.store.is_due(point.configuration);
+        let is_of_curve = configuration == self.configuration(configuration.cpus, self.asked.memory);
+        let to_come = match is_of_curve {
+            true => self.mostly().saturating_sub(self.curve_points().filter(is_known).count() as u64).max(1),
+            false => 1,
+        };
+        self.budget_left().map(|left| left / u32::try_from(to_come).unwrap_or(1))
     }
 
     /// When a run of the curve ends.
@@ -122,16 +141,12 @@ impl SensitivityRun<'_> {
 
     /// Points of this request that were found in the folder, without those with less memory.
     pub fn found_points(&self) -> FoundPoints {
-        let known = || {
-            self.store
-                .points
-                .iter()
-                .map(|point| point.configuration)
-                .filter(|configuration| self.is_asked(*configuration))
-        };
+        let known = || self.store.points.iter().filter(|point| self.is_asked(point.configuration));
+        let due = || known().filter(|point| self.store.is_due(point.configuration));
         FoundPoints {
             points: known().count(),
-            due: known().filter(|configuration| self.store.is_due(*configuration)).count(),
+            due: due().count(),
+            failed: due().filter(|point| point.has_failed()).count(),
         }
     }
 
@@ -144,8 +159,8 @@ impl SensitivityRun<'_> {
         RateCurve::new(&self.curve_points().filter_map(MeasuredPoint::on_curve).collect::<Vec<_>>())
     }
 
-    /// Runs the job until a run counts, the repeats are used up or the budget is spent. A point that was disturbed
-    /// before is run once more. None after Ctrl-C.
+    /// Runs the job until a run counts, the repeats are used up or its part of the budget is spent. A point that was
+    /// disturbed before is run once more. None after Ctrl-C.
     pub fn measure(
         &mut self,
         configuration: ResourceConfiguration,
@@ -153,14 +168,17 @@ impl SensitivityRun<'_> {
         progress: &Progress,
     ) -> Result<Option<MeasuredPoint>> {
         let mut point = self.store.unfinished_point(configuration);
+        let until = self.share(configuration).map(|share| self.runner.elapsed() + share);
+        let runner = self.runner;
+        let left = || until.map(|until| until.saturating_sub(runner.elapsed()));
         for repeat in point.runs.len()..=REPEATS.max(point.runs.len()) {
             let again = if repeat == 0 { "" } else { ", again, for it was disturbed" };
             progress.set_item(format!("{}{again}", configuration.to_text()));
-            let time = self.budget_left().map_or(goal.time, |left| goal.time.min(left.max(LEAST_RUN)));
+            let time = left().map_or(goal.time, |left| goal.time.min(left.max(LEAST_RUN)));
             let Some(run) = self.runner.run(configuration, RunGoal { time, ..goal })? else { return Ok(None) };
             let disturbed = matches!(run.outcome, PointOutcome::Disturbed { .. });
             point.runs.push(run);
-            if !disturbed || self.is_time_up() {
+            if !disturbed || left().is_some_and(|left| left.is_zero()) {
                 break;
             }
             // The repeat may take long and be interrupted.

@@ -11,7 +11,7 @@ use super::surroundings::{JobSurroundings, grid};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
 use perf4sight_limit::{
-    BackendGrip, BackendInfo, EndedJob, HostPressure, JobEnd, LimitSurvey, LimitableResource, Resource,
+    BackendGrip, BackendInfo, EndedJob, HostPressure, JobEnd, LimitSurvey, LimitableResource, MemoryHistory, Resource,
 };
 use perf4sight_machine::MachineProperties;
 use perf4sight_machine::data::DataSize;
@@ -43,6 +43,8 @@ pub struct SimulatedJob {
     pub wait: f64,
     /// The job's own memory.
     pub own_memory: Bytes,
+    /// Bytes that it holds more after each second.
+    pub leak: f64,
     /// Bytes and number of files of its data; zero for a job without data.
     pub data: (u64, u64),
     /// Bandwidth of storage in bytes a second. The job does not prefetch.
@@ -77,6 +79,7 @@ impl Default for SimulatedJob {
             rate: |cpus| 10.0 * cpus,
             wait: 0.0,
             own_memory: Bytes(100_000_000),
+            leak: 0.0,
             data: (0, 0),
             storage: 1e9,
             limited: &Resource::ALL,
@@ -190,7 +193,7 @@ impl SimulatedRunner<'_> {
         let mut ended = job.started(configuration, fate);
         let is_short = ended.ran_out_of_memory || matches!(fate, SimulatedFate::Exits(..));
         let last = if is_short { Duration::from_secs(1) } else { goal.time };
-        let (seconds, mut steps) = (job.seconds(configuration), 0);
+        let (seconds, mut steps, mut held) = (job.seconds(configuration), 0, MemoryHistory::default());
         while ended.wall < last && !monitor.is_enough(ended.wall) {
             ended.wall += LOOK;
             let done = (ended.wall.as_secs_f64() / seconds) as u64;
@@ -198,6 +201,9 @@ impl SimulatedRunner<'_> {
                 monitor.progress.write(&lines(steps + 1..=done, seconds, job.wait));
             }
             steps = done;
+            let own = Bytes(job.own_memory.0 + (job.leak * ended.wall.as_secs_f64()) as u64);
+            held.add(ended.wall, own);
+            (ended.own_memory, ended.peak_memory, ended.rise) = (Some(own), Some(own), held.rise());
         }
         ended.cpu_seconds = Some(ended.wall.as_secs_f64() * used_cpus(configuration.cpus, fate));
         monitor.outcome(&ended)
@@ -227,6 +233,8 @@ impl SimulatedJob {
             ran_out_of_memory,
             peak_memory: Some(own),
             own_memory: Some(own),
+            rise: None,
+            counts_shared: false,
             cpu_seconds: None,
             throttled_seconds: None,
             bytes_read: None,

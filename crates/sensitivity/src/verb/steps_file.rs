@@ -1,11 +1,14 @@
 //! A file of a job's steps, read in pieces while it grows. The content is untrusted: only regular files are read, and
 //! only as much as a rate can use.
 
-use crate::ReportedSteps;
+use super::arrivals::{Arrivals, Misfit};
+use crate::{ReportedStep, ReportedSteps};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Bytes to read between two checks of the clock.
 const PIECE: u64 = 1 << 20;
@@ -19,6 +22,8 @@ pub(super) struct StepsFile {
     pub steps: ReportedSteps,
     /// Why the file is not read, or not completely.
     pub refused: Option<&'static str>,
+    /// When the lines of each rank came.
+    arrivals: BTreeMap<u32, Arrivals>,
     file: Option<File>,
     read: u64,
     /// An incomplete last line.
@@ -28,11 +33,19 @@ pub(super) struct StepsFile {
 impl StepsFile {
     /// A file that was not read yet; it may not exist.
     pub fn new(path: PathBuf) -> Self {
-        StepsFile { path, steps: ReportedSteps::default(), refused: None, file: None, read: 0, begun: Vec::new() }
+        StepsFile {
+            path,
+            steps: ReportedSteps::default(),
+            refused: None,
+            arrivals: BTreeMap::new(),
+            file: None,
+            read: 0,
+            begun: Vec::new(),
+        }
     }
 
-    /// Reads a piece, and returns whether there is no more for now.
-    pub fn read(&mut self) -> bool {
+    /// Reads a piece, and returns whether there is no more for now; the job has run for `after`.
+    pub fn read(&mut self, after: Duration) -> bool {
         if self.refused.is_none() && self.file.is_none() {
             self.open();
         }
@@ -43,6 +56,7 @@ impl StepsFile {
         self.read += count as u64;
         self.begun.extend_from_slice(&piece);
         self.take_lines();
+        self.note_arrivals(after.as_secs_f64());
         if self.read >= MOST || self.steps.is_full() {
             self.refused = Some("it is too long, and only its beginning was read");
         }
@@ -58,6 +72,25 @@ impl StepsFile {
             Ok(about) if about.is_file() => self.file = Some(file),
             Ok(_) | Err(_) => self.refused = Some("it is not a regular file, and was not read"),
         }
+    }
+
+    fn note_arrivals(&mut self, after: f64) {
+        for (rank, steps) in &self.steps.ranks {
+            let (Some(ReportedStep { time: begun, .. }), Some(ReportedStep { time, .. })) =
+                (steps.first(), steps.last())
+            else {
+                continue;
+            };
+            let arrivals = self.arrivals.entry(*rank).or_insert_with(|| Arrivals::new(*begun, *time, after));
+            if arrivals.time() < *time {
+                arrivals.add(*time, after);
+            }
+        }
+    }
+
+    /// Times of any rank that are not seconds.
+    pub fn misfit(&self) -> Option<Misfit> {
+        self.arrivals.values().find_map(Arrivals::misfit)
     }
 
     fn take_lines(&mut self) {
@@ -81,12 +114,12 @@ mod tests {
     use nix::unistd::mkfifo;
     use std::fs;
     use std::os::unix::fs::symlink;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
     use tempfile::TempDir;
 
     fn read_whole(path: PathBuf) -> StepsFile {
         let mut file = StepsFile::new(path);
-        while !file.read() {}
+        while !file.read(Duration::ZERO) {}
         file
     }
 
@@ -111,8 +144,8 @@ mod tests {
         let path = folder.path().join("steps");
         File::create(&path).unwrap().set_len(600_000_000_000).unwrap();
         let mut file = StepsFile::new(path);
-        assert!(!file.read() && file.read == PIECE && file.begun.len() <= LONGEST);
-        while !file.read() {}
+        assert!(!file.read(Duration::ZERO) && file.read == PIECE && file.begun.len() <= LONGEST);
+        while !file.read(Duration::ZERO) {}
         assert_eq!((file.read, file.refused.is_some()), (MOST, true));
     }
 
@@ -121,12 +154,12 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("steps");
         let mut file = StepsFile::new(path.clone());
-        assert!(file.read() && file.refused.is_none(), "it is not there yet");
+        assert!(file.read(Duration::ZERO) && file.refused.is_none(), "it is not there yet");
         fs::write(&path, "{\"step\": 1, \"time\": 1}\n{\"step\": 2, \"ti").unwrap();
-        assert!(!file.read());
+        assert!(!file.read(Duration::ZERO));
         assert_eq!(file.steps.ranks[&0].len(), 1);
         fs::write(&path, "{\"step\": 1, \"time\": 1}\n{\"step\": 2, \"time\": 2}\n").unwrap();
-        assert!(!file.read() && file.read());
+        assert!(!file.read(Duration::ZERO) && file.read(Duration::ZERO));
         assert_eq!((file.steps.ranks[&0].len(), file.steps.rubbish), (2, 0));
     }
 }

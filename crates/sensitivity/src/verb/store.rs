@@ -18,7 +18,7 @@ pub(super) struct PointStore {
     pub points: Vec<MeasuredPoint>,
     /// Points whose runs were all disturbed so far, and which are to be run again.
     unfinished: Vec<MeasuredPoint>,
-    /// Points in the file that were always disturbed: each is run once more.
+    /// Points in the file that were always disturbed, or failed: each is run once more.
     due: Vec<ResourceConfiguration>,
 }
 
@@ -40,18 +40,23 @@ impl PointStore {
     pub fn open(folder: &Path, job: &str, overwrite: bool) -> Result<Self> {
         let file = folder.join(FILE);
         let store = |points: Vec<MeasuredPoint>, unfinished| {
-            let due = points.iter().filter(|point| point.is_doubtful()).map(|point| point.configuration).collect();
+            let is_due = |point: &&MeasuredPoint| point.is_doubtful() || point.has_failed();
+            let due = points.iter().filter(is_due).map(|point| point.configuration).collect();
             PointStore { file: file.clone(), job: job.to_owned(), points, unfinished, due }
         };
         if overwrite || !file.exists() {
             return Ok(store(Vec::new(), Vec::new()));
         }
         let contents = contents(&file)?;
-        if (contents.format, contents.job.as_str()) != (FORMAT, job) {
-            return Err(Error::usage("the points here are those of another job, or measured otherwise")
-                .file(&file)
-                .expected(job)
-                .help("choose another folder (out), or throw these away (overwrite)"));
+        // Older files have a blank at the end.
+        let (stored, job) = (contents.job.trim_end(), job.trim_end());
+        if (contents.format, stored) != (FORMAT, job) {
+            return Err(Error::usage(format!(
+                "the points here are those of another job, or measured otherwise: {stored}"
+            ))
+            .file(&file)
+            .expected(job)
+            .help("choose another folder (out), or throw these away (overwrite)"));
         }
         Ok(store(contents.points, contents.unfinished))
     }
@@ -74,8 +79,8 @@ impl PointStore {
         self.save()
     }
 
-    /// Takes points that were always disturbed as they are.
-    pub fn accept_disturbed(&mut self) {
+    /// Takes points that were always disturbed, or failed, as they are.
+    pub fn accept_all(&mut self) {
         self.due.clear();
     }
 
@@ -89,9 +94,11 @@ impl PointStore {
         !self.unfinished.is_empty()
     }
 
+    /// The runs of a point that it goes on from: none of one that failed.
     pub fn unfinished_point(&self, configuration: ResourceConfiguration) -> MeasuredPoint {
         let kept = self.unfinished.iter().find(|point| point.configuration == configuration);
-        kept.or(self.find(configuration)).cloned().unwrap_or(MeasuredPoint { configuration, runs: Vec::new() })
+        let known = self.find(configuration).filter(|point| !point.has_failed());
+        kept.or(known).cloned().unwrap_or(MeasuredPoint { configuration, runs: Vec::new() })
     }
 
     /// All configurations with data: of points, and of unfinished ones.
@@ -99,7 +106,7 @@ impl PointStore {
         self.points.iter().chain(&self.unfinished).map(|point| point.configuration)
     }
 
-    /// Whether a point in the file was always disturbed, and was not run again since.
+    /// Whether a point in the file was always disturbed, or failed, and was not run again since.
     pub fn is_due(&self, configuration: ResourceConfiguration) -> bool {
         self.due.contains(&configuration)
     }

@@ -2,25 +2,27 @@
 
 use super::points::cpus_words;
 use super::points::{MeasuredPoint, remark};
-use super::profile::{PredictedEpoch, SensitivityProfile, ThrottledEpoch};
-use crate::EpochEstimate;
+use super::profile::{PredictedEpoch, RecommendedRequest, SensitivityProfile, ThrottledEpoch};
+use crate::{EpochEstimate, ResourceRequest};
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Table, TableBuilder, TableColumn, significant};
 
 /// The points of the curve, by CPUs.
 pub(super) fn curve(profile: &SensitivityProfile) -> Table {
-    let best = profile.curve().map(|curve| curve.highest().rate.per_second);
+    let best = profile.curve().map(|curve| curve.highest());
+    let is_best = |point: &&MeasuredPoint| best.is_some_and(|best| best.cpus == point.configuration.cpus);
+    let best = best.filter(|_| !profile.curve_points().find(is_best).is_some_and(MeasuredPoint::is_open));
     let mut points: Vec<&MeasuredPoint> = profile.curve_points().collect();
     points.sort_by(|a, b| a.configuration.cpus.total_cmp(&b.configuration.cpus));
     let measured = |point: &MeasuredPoint| point.counts().map(|(_, measured)| measured);
-    let rate = |point: &MeasuredPoint| Some(measured(point)?.rate.per_second);
-    let of_best = |point: &MeasuredPoint| Some(Percent(100.0 * rate(point)? / best?));
+    let rate = |point: &MeasuredPoint| Some(measured(point).filter(|_| !point.is_open())?.rate.per_second);
+    let of_best = |point: &MeasuredPoint| Some(Percent(100.0 * rate(point)? / best?.rate.per_second));
     let waiting = |point: &MeasuredPoint| Some(Percent(100.0 * measured(point)?.waiting?));
     TableBuilder::new(format!("Rate of {} over CPUs", profile.job.name), points)
         .number("cpus", "CPUs", |point| point.configuration.cpus)
         .number("iterations_per_second", "iterations/s", |point| rate(point))
         .number("low", "95 % from", |point| Some(point.interval()?[0]))
-        .number("high", "to", |point| Some(point.interval()?[1]))
+        .number("high", "to", |point| Some(point.interval().filter(|_| !point.is_open())?[1]))
         .number("of_best_percent", "of the best", |point| of_best(point))
         .number("waiting_percent", "waits for data", |point| waiting(point))
         .number("iterations", "iterations", |point| Some(measured(point)?.iterations))
@@ -140,8 +142,27 @@ fn milliseconds(seconds: f64) -> Milliseconds {
 fn storage_heading(profile: &SensitivityProfile, storage: f64) -> String {
     let megabytes = |bytes: f64| format!("{} MB/s", significant(bytes / 1e6));
     let here = profile.model.map(|model| model.data.storage_bandwidth).filter(|here| *here < storage);
-    let less = here.map(|here| format!(" (no such storage was measured: this gives {})", megabytes(here)));
-    format!("{}{}", megabytes(storage), less.unwrap_or_default())
+    let less = here.map(|here| format!("no such storage was measured: this gives {}", megabytes(here)));
+    let open = profile.uncertain_epoch().map(|EpochEstimate { least, most, .. }| {
+        format!("not certain: an epoch then takes {} to {}", milliseconds(least), milliseconds(most))
+    });
+    let remarks: Vec<String> = less.into_iter().chain(open).collect();
+    let remarks = if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join("; ")) };
+    format!("{}{remarks}", megabytes(storage))
+}
+
+/// " and 4.1 GiB (seen for 4.05 s at the longest: ...)", or why there is none
+fn memory(profile: &SensitivityProfile, requested: &RecommendedRequest) -> String {
+    let Some(memory) = requested.request.memory else {
+        return profile.rise_words().map_or(String::new(), |rise| format!(", without a limit on memory, for {rise}"));
+    };
+    let floor = requested
+        .request
+        .is_below_floor()
+        .then(|| format!("in the lines {}, for pods and jobs do not start with less", ResourceRequest::LEAST_MEMORY));
+    let remarks: Vec<String> = floor.into_iter().chain(profile.seen_words()).collect();
+    let remarks = if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join("; ")) };
+    format!(" and {memory}{remarks}")
 }
 
 /// The request, ready to copy.
@@ -149,7 +170,7 @@ pub(super) fn requests(profile: &SensitivityProfile) -> String {
     let Some(requested) = &profile.request else { return String::new() };
     let doubt = if profile.knee().is_some_and(|knee| !knee.verified) { " (not verified)" } else { "" };
     let cpus = format!("{}{doubt}", cpus_words(requested.request.cpus));
-    let memory = requested.request.memory.map_or(String::new(), |memory| format!(" and {memory}"));
+    let memory = memory(profile, requested);
     let each = match profile.hosts.len() {
         0 | 1 => String::new(),
         nodes => format!(", on each of {nodes} nodes"),

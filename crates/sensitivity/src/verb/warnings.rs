@@ -1,6 +1,6 @@
 //! Warnings for the reader of a profile.
 
-use super::points::{MeasuredPoint, PointOutcome, cpus_words, last_lines, remark};
+use super::points::{MeasuredPoint, PointOutcome, cpus_words, is_wide, last_lines, remark};
 use super::profile::SensitivityProfile;
 use super::progress::ProgressSource;
 use super::sensitivity_run::{SensitivityRun, StopReason};
@@ -14,8 +14,6 @@ use perf4sight_report::significant;
 
 /// A job may appear to use this many times its CPUs, because clocks count hundredths of seconds.
 const EXCEEDING: f64 = 1.15;
-/// Where the upper end of a rate is this many times the lower one, it says nothing: other programs ran most of the time.
-const WIDE: f64 = 2.0;
 /// From this share of the time that a job may have waited for others, there is a warning.
 const SHARED: f64 = 0.1;
 
@@ -31,6 +29,7 @@ pub(super) fn warnings(
     }));
     warnings.extend(stopped(stop));
     warnings.extend(of_points(profile));
+    warnings.extend(with_limiter_here(profile, campaign.runner.repeats()));
     warnings.extend(unlimited(around, profile));
     warnings.extend(profile.model().filter(|model| campaign.ends_before_epochs(model)).map(|_| {
         "runs end before three epochs are over (--max-iterations), so epochs with little memory are bounded by two kinds of cache".to_owned()
@@ -48,6 +47,7 @@ pub(super) fn of_points(profile: &SensitivityProfile) -> Vec<String> {
     warnings.extend(profile.points.iter().filter_map(incredible));
     warnings.extend(profile.curve_points().filter_map(changing));
     warnings.extend(shared(profile.curve_points()));
+    warnings.extend(profile.rise_warning());
     warnings.extend(progress_source_warning(profile));
     warnings.extend(throttled::missed(profile));
     warnings
@@ -92,17 +92,28 @@ fn doubtful(point: &MeasuredPoint) -> Option<String> {
     let PointOutcome::Disturbed { how } = &run.outcome else { return None };
     let tries = match point.runs.len() {
         1 => "in the only try".to_owned(),
+        2 => "in both tries".to_owned(),
         tries => format!("in all {tries} tries"),
     };
     let rate = true_rate(point.rate()?.interval);
-    Some(format!(
-        "with {words}: other programs ran {tries} ({how}). {rate}. Without --slurm, the same command measures it once more"
-    ))
+    Some(format!("with {words}: other programs ran {tries} ({how}). {rate}"))
+}
+
+/// What becomes of points that others disturbed every time, or that failed.
+fn with_limiter_here(profile: &SensitivityProfile, repeats: bool) -> Option<String> {
+    let is_due = |point: &MeasuredPoint| point.is_doubtful() || point.has_failed();
+    let cpus: Vec<String> = profile
+        .curve_points()
+        .filter(|point| is_due(point))
+        .map(|point| cpus_words(point.configuration.cpus))
+        .collect();
+    let command = if repeats { "the same command measures" } else { "without --slurm, the same command measures" };
+    (!cpus.is_empty()).then(|| format!("{command} once more with {}", cpus.join(", ")))
 }
 
 /// The rate of a job without the programs that disturbed it.
 fn true_rate([low, high]: [f64; 2]) -> String {
-    match high > WIDE * low {
+    match is_wide([low, high]) {
         true => format!("The true rate is at least {} iterations/s, and how much more is not known", significant(low)),
         false => {
             format!("The true rate is between {} and {} iterations/s", significant(low), significant(high))
@@ -121,7 +132,7 @@ fn shared<'a>(points: impl Iterator<Item = &'a MeasuredPoint>) -> Option<String>
     let words: Vec<String> = cpus.into_iter().map(cpus_words).collect();
     (!words.is_empty()).then(|| {
         format!(
-            "with {}: other programs used the same CPUs meanwhile; what CPUs do in their time is less then, by what cores and caches share, and rates alone may be above their intervals",
+            "with {}: other programs used the same CPUs meanwhile. They share cores and caches with the job, which may be faster without them than its interval says",
             words.join(", ")
         )
     })
@@ -227,8 +238,9 @@ fn unmodelled(around: &JobSurroundings, asked: &Sensitivity) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verb::points::tests::run;
+    use crate::verb::points::tests::{profile_of, run};
     use crate::verb::points::{PointRun, ResourceConfiguration};
+    use crate::verb::tables;
 
     /// With a quarter of a CPU it had all of its quota, and others the rest of the time; with one CPU it was
     /// undisturbed.
@@ -241,6 +253,29 @@ mod tests {
         let warnings = shared([at(1.0, 0.02), at(0.25, 0.74)].iter()).unwrap();
         assert!(warnings.starts_with("with 0.25 CPUs: other programs used the same CPUs"), "{warnings}");
         assert_eq!(shared([at(1.0, 0.02)].iter()), None);
+    }
+
+    /// The rate is at least 14.3: the tables and the chart do not say 16.4, or 46.8.
+    #[test]
+    fn of_an_open_rate_tables_have_the_lower_end_alone() {
+        let mut run = run(16.4, 20.0);
+        run.measured.as_mut().unwrap().rate.interval = [14.3, 46.8];
+        let configuration = ResourceConfiguration { cpus: 1.0, memory: None, storage: None };
+        let table = tables::curve(&profile_of(vec![MeasuredPoint { configuration, runs: vec![run] }], 1.0)).to_csv();
+        assert!(table.contains("14.3") && !table.contains("16.4") && !table.contains("46.8"), "{table}");
+        assert!(table.contains("only the lower end is known"), "{table}");
+    }
+
+    #[test]
+    fn what_becomes_of_disturbed_points_depends_on_who_measures() {
+        let outcome = PointOutcome::Disturbed { how: "others".to_owned() };
+        let configuration = ResourceConfiguration { cpus: 1.0, memory: None, storage: None };
+        let disturbed = PointRun { outcome, ..run(3.1, 20.0) };
+        let profile = profile_of(vec![MeasuredPoint { configuration, runs: vec![disturbed.clone(), disturbed] }], 1.0);
+        assert_eq!(with_limiter_here(&profile, true).unwrap(), "the same command measures once more with 1 CPU");
+        assert!(with_limiter_here(&profile, false).unwrap().starts_with("without --slurm, "));
+        let warning = doubtful(&profile.points[0]).unwrap();
+        assert!(warning.contains("other programs ran in both tries") && !warning.contains("slurm"), "{warning}");
     }
 
     #[test]

@@ -59,3 +59,36 @@ fn of_a_rate_that_may_be_ten_times_as_high_the_lower_end_is_told() {
     assert_eq!(rate_words(&point(99.5)).unwrap(), "at least 9.63 iterations/s (how many more is not known)");
     assert_eq!(rate_words(&point(9.9)).unwrap(), "9.74 iterations/s (9.63 to 9.90)");
 }
+
+/// The same measured rate with 0.25 and 2 CPUs, where others disturbed the job with 2; and one number of CPUs.
+#[test]
+fn rates_that_are_equal_are_not_called_waiting_for_cpus() {
+    let point = |(cpus, high): (f64, f64)| {
+        let mut run = run(19.9, 10.0);
+        run.measured.as_mut().unwrap().rate.interval = [19.5, high];
+        MeasuredPoint { configuration: ResourceConfiguration { cpus, memory: None, storage: None }, runs: vec![run] }
+    };
+    let words = |points: &[(f64, f64)], between: [f64; 2]| {
+        let profile = profile_of(points.iter().copied().map(point).collect(), 2.0);
+        profile.waits_for_cpus(&Knee { share: 0.95, cpus: between[0], verified: false, between }).unwrap()
+    };
+    let open = words(&[(0.25, 20.3), (2.0, 45.0)], [0.25, 2.0]);
+    assert!(open.starts_with("with 0.25 CPUs it was about as fast as with more, but"), "{open}");
+    let alone = words(&[(2.0, 20.3)], [2.0, 2.0]);
+    assert!(alone.starts_with("with 2 CPUs, the only number that was tried, it is not known"), "{alone}");
+}
+
+#[test]
+fn numbers_of_cpus_have_their_unit_and_an_interval_of_one_number_is_none() {
+    let point = |(cpus, rate): (f64, f64)| {
+        let mut run = run(rate, 10.0);
+        run.measured.as_mut().unwrap().rate.interval = [rate - 0.01, rate + 0.01];
+        MeasuredPoint { configuration: ResourceConfiguration { cpus, memory: None, storage: None }, runs: vec![run] }
+    };
+    let points = [(0.5, 10.0), (1.0, 19.9), (2.0, 19.9)];
+    let profile = profile_of(points.map(point).to_vec(), 2.0);
+    let knee = Knee { share: 0.9, cpus: 1.0, verified: true, between: [1.0, 2.0] };
+    let words = profile.waits_for_cpus(&knee).unwrap();
+    assert!(words.starts_with("with fewer than 1 CPU it waits for CPUs, from 2 CPUs on for "), "{words}");
+    assert_eq!(rate_words(&point((1.0, 19.9))).unwrap(), "19.9 iterations/s (known to 1 %)");
+}

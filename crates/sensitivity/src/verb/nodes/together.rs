@@ -19,7 +19,8 @@ pub(in super::super) fn combine_runs(runs: Vec<PointRun>, names: &[String]) -> O
     let outcome = outcome(counts, &failed);
     let peak_memory = nodes.iter().filter_map(|run| run.peak_memory).max();
     let own_memory = nodes.iter().filter_map(|run| run.own_memory).max();
-    Some(PointRun { outcome, peak_memory, own_memory, nodes: nodes.clone(), ..counts.clone() })
+    let rise = nodes.iter().filter_map(|run| run.rise).max_by_key(|rise| rise.bytes);
+    Some(PointRun { outcome, peak_memory, own_memory, rise, nodes: nodes.clone(), ..counts.clone() })
 }
 
 /// Whether the run has no rate.

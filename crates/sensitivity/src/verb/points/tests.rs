@@ -28,6 +28,7 @@ pub fn run(per_second: f64, seconds: f64) -> PointRun {
         throttled_seconds: None,
         peak_memory: Some(Bytes(seconds as u64)),
         own_memory: None,
+        rise: None,
         doubts: Vec::new(),
         bytes_read: None,
         pressure: None,

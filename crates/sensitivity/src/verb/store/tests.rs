@@ -85,3 +85,38 @@ fn a_disturbed_point_is_as_uncertain_as_its_runs_and_due_once_more_when_it_is_fo
     assert!(!found.is_due(configuration) && found.points.len() == 1 && found.points[0].runs.len() == 3);
     assert_eq!(found.points[0].rate().unwrap(), IterationRate::exactly(12.0), "a sound run counts");
 }
+
+/// A crash and a lack of iterations may be gone the next time; a lack of memory is a result.
+#[test]
+fn a_point_that_failed_is_due_once_more_and_starts_anew() {
+    let folder = TempDir::new().unwrap();
+    let open = || PointStore::open(folder.path(), "job", false).unwrap();
+    let at = |cpus: f64| ResourceConfiguration { cpus, memory: None, storage: None };
+    let (how, last_lines) = ("exit code 1".to_owned(), Vec::new());
+    let outcomes = [
+        PointOutcome::Crashed { how: how.clone(), last_lines: Vec::new() },
+        PointOutcome::NoRate { how, reported: 0, last_lines },
+        PointOutcome::OutOfMemory,
+    ];
+    for (cpus, outcome) in [1.0, 2.0, 3.0].into_iter().zip(outcomes) {
+        let runs = vec![PointRun { outcome, measured: None, ..run(1.0, 1.0) }];
+        open().add(MeasuredPoint { configuration: at(cpus), runs }).unwrap();
+    }
+    let store = open();
+    assert_eq!([1.0, 2.0, 3.0].map(|cpus| store.is_due(at(cpus))), [true, true, false]);
+    assert_eq!([1.0, 2.0, 3.0].map(|cpus| store.unfinished_point(at(cpus)).runs.len()), [0, 0, 1]);
+}
+
+/// The job of an older file has a blank behind it, where no pattern was given.
+#[test]
+fn what_is_stored_of_another_job_is_told() {
+    let folder = TempDir::new().unwrap();
+    let configuration = ResourceConfiguration { cpus: 1.0, memory: None, storage: None };
+    PointStore::open(folder.path(), "python3 one.py after 5 iterations ", false)
+        .unwrap()
+        .add(MeasuredPoint { configuration, runs: vec![run(1.0, 1.0)] })
+        .unwrap();
+    assert!(PointStore::open(folder.path(), "python3 one.py after 5 iterations", false).is_ok());
+    let error = PointStore::open(folder.path(), "python3 two.py after 5 iterations", false).err().unwrap().to_string();
+    assert!(error.contains("one.py") && error.contains("two.py after 5 iterations\n"), "{error}");
+}
