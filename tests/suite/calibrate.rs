@@ -48,7 +48,7 @@ fn without_rows_it_says_what_to_measure() {
 fn what_cannot_be_measured_is_not_asked_for() {
     for precision in ["amp_bf16", "amp_fp16"] {
         let reply = calibrate(&Scene::new(), &format!("--precision {precision}")).fails(4);
-        reply.says(&format!("precision = {precision} on cpu_avx2 is not known"));
+        reply.says(&format!("precision = {precision} takes on cpu_avx2"));
     }
 }
 

@@ -26,6 +26,10 @@ impl Profile {
         }
         if self.run_profiling {
             outline.warnings.extend(self.idle_limit());
+            // Published: a number without a unit is in MiB, which people take for GiB.
+            let limit =
+                self.device.mem_limit.map(|limit| format!("lets a step use {} of memory at most", limit.in_full()));
+            outline.steps.extend(limit);
             self.outline_runs(&tests, files, executable, &mut outline)?;
         }
         Ok(outline)
