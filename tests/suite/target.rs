@@ -95,7 +95,7 @@ fn what_a_kind_of_device_does_not_compute_with_is_refused_by_name() {
         ("cpu_avx2", "amp_bf16", "fp32"),
     ] {
         let refused = predict(&format!("resnet18 --target {device} --precision {precision} --bs 4")).fails(4);
-        refused.says(&format!("precision = {precision} on {device}")).says(usable);
+        refused.says(&format!("precision = {precision} takes on {device} (")).says(usable);
     }
     // Of several those are left out; a name that nobody knows is no such device.
     let several = predict("resnet18 --target cpu,cpu_avx2 --precision amp_bf16 --bs 4").succeeds();

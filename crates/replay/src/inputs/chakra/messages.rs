@@ -10,7 +10,7 @@ pub(super) struct ChakraOperation {
     pub id: u64,
     #[prost(string, tag = "2")]
     pub name: String,
-    /// A [`NodeType`].
+    /// A `NodeType` of the schema.
     #[prost(int32, tag = "3")]
     pub kind: i32,
     #[prost(uint64, repeated, tag = "4")]
