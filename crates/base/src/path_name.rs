@@ -9,8 +9,8 @@ const LONGEST: usize = 400;
 /// out.
 ///
 /// ```
-/// use perf4sight_base::path_name::shown;
-/// assert_eq!(shown("nets/new\nnet\u{200b}.onnx"), r"nets/new\nnet\u{200b}.onnx");
+/// use perf4sight_base::path_name::display_path;
+/// assert_eq!(display_path("nets/new\nnet\u{200b}.onnx"), r"nets/new\nnet\u{200b}.onnx");
 /// assert_eq!(shown("x".repeat(900_000)).chars().count(), 401);
 /// ```
 pub fn display_path(path: impl AsRef<Path>) -> String {

@@ -172,8 +172,8 @@ impl fmt::Display for Percent {
 /// How many of what, by the word for one of them, to which more add an *s*.
 ///
 /// ```
-/// use perf4sight_base::units::counted;
-/// assert_eq!((counted(1, "thread"), counted(4, "thread")), ("1 thread".to_owned(), "4 threads".to_owned()));
+/// use perf4sight_base::units::count_text;
+/// assert_eq!((count_text(1, "thread"), count_text(4, "thread")), ("1 thread".to_owned(), "4 threads".to_owned()));
 /// ```
 pub fn count_text(count: u64, one: &str) -> String {
     match count {
@@ -185,9 +185,9 @@ pub fn count_text(count: u64, one: &str) -> String {
 /// The first `most` of several names, and how many more there are.
 ///
 /// ```
-/// use perf4sight_base::units::listed;
-/// assert_eq!(listed(["a", "b", "c"], 2), "a, b and 1 more");
-/// assert_eq!(listed(["a", "b"], 2), "a, b");
+/// use perf4sight_base::units::list_text;
+/// assert_eq!(list_text(["a", "b", "c"], 2), "a, b and 1 more");
+/// assert_eq!(list_text(["a", "b"], 2), "a, b");
 /// ```
 pub fn list_text<T: ToString>(names: impl IntoIterator<Item = T>, most: usize) -> String {
     let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
@@ -200,9 +200,9 @@ pub fn list_text<T: ToString>(names: impl IntoIterator<Item = T>, most: usize) -
 /// A count with thousands separators.
 ///
 /// ```
-/// use perf4sight_base::units::grouped;
-/// assert_eq!(grouped(25_557_032), "25,557,032");
-/// assert_eq!(grouped(7), "7");
+/// use perf4sight_base::units::grouped_digits;
+/// assert_eq!(grouped_digits(25_557_032), "25,557,032");
+/// assert_eq!(grouped_digits(7), "7");
 /// ```
 pub fn grouped_digits(count: u64) -> String {
     let digits = count.to_string();
