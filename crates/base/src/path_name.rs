@@ -11,7 +11,7 @@ const LONGEST: usize = 400;
 /// ```
 /// use perf4sight_base::path_name::display_path;
 /// assert_eq!(display_path("nets/new\nnet\u{200b}.onnx"), r"nets/new\nnet\u{200b}.onnx");
-/// assert_eq!(shown("x".repeat(900_000)).chars().count(), 401);
+/// assert_eq!(display_path("x".repeat(900_000)).chars().count(), 401);
 /// ```
 pub fn display_path(path: impl AsRef<Path>) -> String {
     let text = path.as_ref().to_string_lossy();
