@@ -99,7 +99,7 @@ fn what_a_kind_of_device_does_not_compute_with_is_refused_by_name() {
     }
     // Of several those are left out; a name that nobody knows is no such device.
     let several = predict("resnet18 --target cpu,cpu_avx2 --precision amp_bf16 --bs 4").succeeds();
-    several.says("precision = amp_bf16 on cpu_avx2");
+    several.says("precision = amp_bf16 takes on cpu_avx2");
     predict("resnet18 --target orin,orinn --precision fp32 --bs 4").fails(3).says("orinn");
 }
 
