@@ -549,7 +549,7 @@ class Refusals(unittest.TestCase):
     def test_what_is_no_one_network(self):
         row = torch.ones(4, 8)
         self.refuses(r"Doubtful changes with its input.*\n.*\n.*networks\.py:\d+", Doubtful(), row)
-        self.refuses("no torch.nn.Module", 5, row)
+        self.refuses("not a torch.nn.Module", 5, row)
         self.refuses("scripted or traced", torch.jit.script(nn.Linear(8, 8)), row)
         self.refuses("no size before its first run", nn.LazyLinear(8), row)
         with warnings.catch_warnings():
