@@ -160,7 +160,7 @@ fn cast(graph: &TaskGraph, kernels: &[CastKernel]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_replay::communication::{CollectiveAlgorithm, CommunicationCosts, OverlapSlowDown};
+    use perf4sight_replay::communication::CommunicationCosts;
     use perf4sight_replay::graph::{GraphBuilder, Resource, ResourceKind, StepGraph, TaskNode};
     use perf4sight_replay::what_if::WhatIfFacts;
 
@@ -175,14 +175,7 @@ mod tests {
             builder.node(TaskNode { duration: 1000, call, resource, kind: WorkKind::Kernel, priority: 0 });
         }
         let step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
-        let slow_down = OverlapSlowDown { factor: 1.0, operations: 0 };
-        let communication = CommunicationCosts {
-            algorithm: CollectiveAlgorithm::Ring,
-            groups: Vec::new(),
-            alternatives: Vec::new(),
-            slow_down,
-        };
-        Scenario { step, communication }
+        Scenario { step, communication: CommunicationCosts::default() }
     }
 
     #[test]

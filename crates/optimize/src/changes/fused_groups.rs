@@ -28,8 +28,7 @@ pub struct FusedGroups {
     pub bound: f64,
 }
 
-/// What compilers really fuse saves so much more or less: of six made-up jobs whose kernels were fused as Inductor does by default, the savings were 12 to
-/// 28 % off.
+/// What compilers really fuse saves so much more or less (`docs/optimize.md`, "What is assumed").
 const UNCERTAIN: f64 = 0.3;
 /// A fused kernel takes at least this share of the kernels that it replaces.
 const LEAST: f64 = 0.02;

@@ -108,9 +108,7 @@ fn copy_per_byte(step: &StepGraph) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_replay::communication::{
-        CollectiveAlgorithm, CommunicationCosts, CostEstimate, GroupCost, OverlapSlowDown,
-    };
+    use perf4sight_replay::communication::{CommunicationCosts, CostEstimate, GroupCost};
     use perf4sight_replay::graph::{GraphBuilder, ProcessGroup, Resource, ResourceKind, TaskNode};
 
     /// Two ranks that gather and reduce shards of 1,000 bytes at 1 ns a byte: what is reduced takes half of its time, what is gathered stays.
@@ -143,13 +141,7 @@ mod tests {
             per_byte: exactly(1.0),
             per_byte_within_node: None,
         };
-        let slow_down = OverlapSlowDown { factor: 1.0, operations: 0 };
-        let communication = CommunicationCosts {
-            algorithm: CollectiveAlgorithm::Ring,
-            groups: vec![Some(cost)],
-            alternatives: Vec::new(),
-            slow_down,
-        };
+        let communication = CommunicationCosts { groups: vec![Some(cost)], ..CommunicationCosts::default() };
         let mut scenario = Scenario { step, communication };
         HalfGradients::default().apply(&mut scenario)?;
         let times = transfers.map(|transfer| scenario.step.graph.node(transfer.node).duration);

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use perf4sight_replay::buckets::buckets_behind_gradients;
     use perf4sight_replay::collectives::CollectiveOperation;
-    use perf4sight_replay::communication::{CollectiveAlgorithm, CommunicationCosts, OverlapSlowDown};
+    use perf4sight_replay::communication::CommunicationCosts;
     use perf4sight_replay::graph::{GraphBuilder, Resource, ResourceKind, TaskNode, TransferNode, TransferPart};
 
     /// A step that gathers inside calls of these names, the outer one first.
@@ -113,14 +113,7 @@ mod tests {
     }
 
     fn scenario(step: StepGraph) -> Scenario {
-        let slow_down = OverlapSlowDown { factor: 1.0, operations: 0 };
-        let communication = CommunicationCosts {
-            algorithm: CollectiveAlgorithm::Ring,
-            groups: Vec::new(),
-            alternatives: Vec::new(),
-            slow_down,
-        };
-        Scenario { step, communication }
+        Scenario { step, communication: CommunicationCosts::default() }
     }
 
     /// Names of a job of plain `torch.distributed`, and of jobs of both versions of FSDP.

@@ -113,7 +113,7 @@ pub(super) fn is_operator(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perf4sight_replay::communication::{CollectiveAlgorithm, CommunicationCosts, OverlapSlowDown};
+    use perf4sight_replay::communication::CommunicationCosts;
     use perf4sight_replay::graph::{GraphBuilder, Resource, ResourceKind, StepGraph, TaskNode};
 
     /// `torch.utils.checkpoint` runs the module's operators inside the backward of the first that needs their results.
@@ -142,14 +142,7 @@ mod tests {
             builder.node(TaskNode { duration, call, resource, kind: WorkKind::Operation, priority: 0 })
         });
         let step = StepGraph { graph: builder.finish()?, ..StepGraph::default() };
-        let slow_down = OverlapSlowDown { factor: 1.0, operations: 0 };
-        let communication = CommunicationCosts {
-            algorithm: CollectiveAlgorithm::Ring,
-            groups: Vec::new(),
-            alternatives: Vec::new(),
-            slow_down,
-        };
-        let mut scenario = Scenario { step, communication };
+        let mut scenario = Scenario { step, communication: CommunicationCosts::default() };
         change.apply(&mut scenario)?;
         Ok(scenario.step.graph.node(ids[3]).duration)
     }

@@ -40,7 +40,7 @@ pub struct GroupCost {
 }
 
 /// The costs of all groups of a step, in the order of [`StepGraph::groups`](crate::graph::StepGraph::groups).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct CommunicationCosts {
     /// The algorithm whose shapes the costs are factors of.
     pub algorithm: CollectiveAlgorithm,

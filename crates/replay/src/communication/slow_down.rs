@@ -16,6 +16,13 @@ pub struct OverlapSlowDown {
     pub operations: usize,
 }
 
+impl Default for OverlapSlowDown {
+    /// Nothing is known to be slowed down.
+    fn default() -> Self {
+        OverlapSlowDown { factor: 1.0, operations: 0 }
+    }
+}
+
 /// Operations that are overlapped by at least this share count as overlapped, by at most the rest as alone.
 const OVERLAPPED: f64 = 0.9;
 /// Shorter operations are timed too roughly, in nanoseconds.

@@ -1,7 +1,7 @@
 //! The graph of a step of data-parallel training on a cluster, and how long the step truly takes.
 
 use crate::collectives::CollectiveOperation;
-use crate::communication::{CollectiveAlgorithm, CommunicationCosts, CostEstimate, GroupCost, OverlapSlowDown};
+use crate::communication::{CommunicationCosts, CostEstimate, GroupCost};
 use crate::graph::{
     CallId, EdgeKind, GradientNode, GraphBuilder, NodeId, ProcessGroup, RankNodes, Resource, ResourceId, ResourceKind,
     StepGraph, TaskNode, TransferNode, TransferPart, WorkKind,
@@ -83,13 +83,7 @@ fn communication(shape: &SyntheticCluster) -> CommunicationCosts {
     let exact = |value| CostEstimate { value, low: value, high: value };
     let (latency, per_byte) = (exact(shape.latency), exact(shape.per_byte));
     let cost = GroupCost { latency, latency_known: true, per_byte, per_byte_within_node: None };
-    let slow_down = OverlapSlowDown { factor: 1.0, operations: 0 };
-    CommunicationCosts {
-        algorithm: CollectiveAlgorithm::Ring,
-        groups: vec![Some(cost)],
-        alternatives: Vec::new(),
-        slow_down,
-    }
+    CommunicationCosts { groups: vec![Some(cost)], ..CommunicationCosts::default() }
 }
 
 struct ClusterBuilder<'a> {

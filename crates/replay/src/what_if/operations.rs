@@ -158,7 +158,7 @@ fn glob(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::communication::{CollectiveAlgorithm, CommunicationCosts, OverlapSlowDown};
+    use crate::communication::CommunicationCosts;
     use crate::graph::queues::LaunchQueues;
     use crate::graph::{GraphBuilder, Resource, ResourceKind, StepGraph, TaskNode};
     use crate::simulate::simulate;
@@ -219,14 +219,7 @@ mod tests {
             builder.edge(launch, delay, EdgeKind::Launch);
         }
         let step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
-        let slow_down = OverlapSlowDown { factor: 1.0, operations: 0 };
-        let communication = CommunicationCosts {
-            algorithm: CollectiveAlgorithm::Ring,
-            groups: Vec::new(),
-            alternatives: Vec::new(),
-            slow_down,
-        };
-        let mut scenario = Scenario { step, communication };
+        let mut scenario = Scenario { step, communication: CommunicationCosts::default() };
         let makespan = |step: &StepGraph| simulate(&step.graph).makespan(&step.graph);
         assert_eq!(makespan(&scenario.step), 198_000);
         let queues = LaunchQueues::from_step(&scenario.step);

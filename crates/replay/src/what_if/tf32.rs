@@ -92,7 +92,7 @@ impl StepChange for Tf32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::communication::{CollectiveAlgorithm, CommunicationCosts, OverlapSlowDown};
+    use crate::communication::CommunicationCosts;
     use crate::graph::{GraphBuilder, Resource, ResourceKind, StepGraph, TaskNode};
 
     fn known_gpu(gpu: &str) -> WhatIfFacts {
@@ -109,14 +109,7 @@ mod tests {
             builder.node(TaskNode { duration: 1_000_000, call, resource, kind: WorkKind::Kernel, priority: 0 });
         }
         let step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
-        let slow_down = OverlapSlowDown { factor: 1.0, operations: 0 };
-        let communication = CommunicationCosts {
-            algorithm: CollectiveAlgorithm::Ring,
-            groups: Vec::new(),
-            alternatives: Vec::new(),
-            slow_down,
-        };
-        Scenario { step, communication }
+        Scenario { step, communication: CommunicationCosts::default() }
     }
 
     fn times(change: &dyn StepChange) -> Vec<u64> {
