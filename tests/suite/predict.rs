@@ -42,10 +42,26 @@ fn one_network_gets_a_page() {
     page.prints("unlike what was profiled: parameters");
 }
 
+/// PyTorch: "Expected more than 1 value per channel when training, got input size torch.Size([1, 512, 1, 1])".
+#[test]
+fn a_batch_of_one_that_pytorch_refuses_to_train_is_told() {
+    let warnings = |more: &str| {
+        let asked = format!("predict resnet18 --target cpu --input 3x32x32 {more} --json");
+        Scene::new().run(&asked).succeeds().json()["warnings"].to_string()
+    };
+    for refused in ["--bs 1", "--bs 4 --accumulate 4"] {
+        assert!(warnings(refused).contains("PyTorch refuses to train resnet18 with 1 sample"), "{refused}");
+    }
+    for possible in ["--bs 2", "--bs 1 --stage inference"] {
+        assert!(!warnings(possible).contains("PyTorch refuses"), "{possible}");
+    }
+}
+
 #[test]
 fn everything_is_in_the_json() {
     let answer = predict(&Scene::new(), "resnet18@45 --bs 1,8 --json").succeeds().json();
     let network = &answer["networks"][0];
+    assert!(answer["remarks"].as_array().is_some_and(|remarks| !remarks.is_empty()), "{answer}");
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value} is not a number in {answer}"));
     for point in network["predictions"].as_array().unwrap() {
         assert!(number(&point["memory_low_bytes"]) < number(&point["memory_bytes"]));

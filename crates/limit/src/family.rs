@@ -3,7 +3,7 @@
 use super::orphans::OrphanProcesses;
 use super::peaks::{ProcessPeak, ProcessPeaks};
 use super::processes::ProcessEntry;
-use super::shared::Shared;
+use super::shared::SharedMemory;
 use super::{MemoryHistory, MemoryRise};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -25,7 +25,7 @@ pub(super) struct ProcessFamily {
     /// Whether the peak counts pages that processes share more than once.
     counts_shared: bool,
     peaks: ProcessPeaks,
-    shared: Shared,
+    shared: SharedMemory,
     begun: Instant,
     held: MemoryHistory,
     read: Bytes,
@@ -43,7 +43,7 @@ impl ProcessFamily {
             peak: Bytes(0),
             counts_shared: false,
             peaks: ProcessPeaks::default(),
-            shared: Shared::new(),
+            shared: SharedMemory::new(),
             begun: Instant::now(),
             held: MemoryHistory::default(),
             read: Bytes(0),

@@ -20,7 +20,7 @@ type Key = (i32, u64);
 
 /// What the processes of a job share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedMemory {
     /// Bytes of each process that another one of the job counts; empty while there is one process.
     of: BTreeMap<Key, u64>,
     begun: Instant,
@@ -28,9 +28,9 @@ pub(super) struct Shared {
     spent: Duration,
 }
 
-impl Shared {
+impl SharedMemory {
     pub fn new() -> Self {
-        Shared { of: BTreeMap::new(), begun: Instant::now(), read: None, spent: Duration::ZERO }
+        SharedMemory { of: BTreeMap::new(), begun: Instant::now(), read: None, spent: Duration::ZERO }
     }
 
     /// Reads what these processes share, where that is not known, or was read some time ago, and is not too expensive.
@@ -69,14 +69,14 @@ fn key(entry: &ProcessEntry) -> Key {
 /// What each process shares; without those that may not be read. Pages of files are shared with other programs too, and
 /// count where those do not run: the process with the most counts all of its own.
 fn shared(members: &BTreeMap<i32, ProcessEntry>) -> BTreeMap<Key, u64> {
-    let parts = members.values().filter_map(|entry| Some((key(entry), Parts::of(entry)?)));
-    let parts: Vec<(Key, Parts)> = parts.collect();
+    let parts = members.values().filter_map(|entry| Some((key(entry), SharedParts::of(entry)?)));
+    let parts: Vec<(Key, SharedParts)> = parts.collect();
     let most = parts.iter().max_by_key(|(_, parts)| parts.files).map(|(key, _)| *key);
     parts.into_iter().map(|(key, parts)| (key, if Some(key) == most { parts.memory } else { parts.all })).collect()
 }
 
 /// Bytes of a process that are part of others too, beyond its part of them.
-struct Parts {
+struct SharedParts {
     all: u64,
     /// The same without pages of files.
     memory: u64,
@@ -84,7 +84,7 @@ struct Parts {
     files: u64,
 }
 
-impl Parts {
+impl SharedParts {
     fn of(entry: &ProcessEntry) -> Option<Self> {
         let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", entry.process)).ok()?;
         Self::parse(&rollup, entry.resident_files())
@@ -98,7 +98,7 @@ impl Parts {
         let all = bytes("Rss:")?.saturating_sub(bytes("Pss:")?);
         // Older kernels do not tell pages of files apart.
         let of_files = bytes("Pss_File:").map_or(all, |part| files.0.saturating_sub(part));
-        Some(Parts { all, memory: all.saturating_sub(of_files), files: files.0 })
+        Some(SharedParts { all, memory: all.saturating_sub(of_files), files: files.0 })
     }
 }
 
@@ -111,8 +111,8 @@ mod tests {
     fn what_is_shared_is_told_from_pages_of_files() {
         let rollup =
             "00400000-7ffe [rollup]\nRss:    167936 kB\nPss:     49664 kB\nPss_Anon:  46592 kB\nPss_File:   3072 kB\n";
-        let parts = Parts::parse(rollup, Bytes(6 << 20)).unwrap();
+        let parts = SharedParts::parse(rollup, Bytes(6 << 20)).unwrap();
         assert_eq!((parts.all, parts.memory), (118_272 << 10, (118_272 - 3072) << 10));
-        assert!(Parts::parse("Rss: much\n", Bytes(0)).is_none());
+        assert!(SharedParts::parse("Rss: much\n", Bytes(0)).is_none());
     }
 }

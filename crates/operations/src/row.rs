@@ -34,7 +34,7 @@ const MOST_FLOPS: f64 = 1e10;
 const MOST_BYTES: f64 = 1e8;
 
 /// Microseconds of an operation: no clock of a profiler is finer than a nanosecond, and nobody waits a quarter of an hour.
-const TIMES: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
+const PLAUSIBLE_US: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 
 impl OperationRow {
     /// Refuses times that no operation takes, and work that no GPU does in this time: another unit.
@@ -42,11 +42,11 @@ impl OperationRow {
     /// # Errors
     /// Such a time; rates beyond all GPUs.
     pub fn check(&self) -> Result<()> {
-        if self.time_us > 0.0 && !TIMES.contains(&self.time_us) {
+        if self.time_us > 0.0 && !PLAUSIBLE_US.contains(&self.time_us) {
             return Err(Error::input(format!("{} takes {:e} us", self.operation, self.time_us)).expected(format!(
                 "{:e} to {:e} microseconds",
-                TIMES.start(),
-                TIMES.end()
+                PLAUSIBLE_US.start(),
+                PLAUSIBLE_US.end()
             )));
         }
         let rates = [(self.work.flops, MOST_FLOPS, "TFLOP/s", 1e6), (self.work.bytes, MOST_BYTES, "TB/s", 1e6)];

@@ -178,18 +178,17 @@ impl TimeScaling {
     /// between what the data sheets allow. Of an unknown precision the bounds are those of both.
     pub fn ratio_at(&self, bound: f64, class: Option<OperationClass>, half: Option<bool>, time_us: f64) -> f64 {
         let [least, most] = self.sheets;
-        let ratio = self.ratio(class, half, time_us);
-        let known: Vec<ScalingRatio> =
-            precisions(half).iter().filter_map(|half| self.measured_ratio(class, Some(*half), time_us)).collect();
-        let bounds = known.iter().map(|known| self.bound_of(bound, known));
-        match (known.is_empty(), bound) {
-            (true, 0.0) => ratio.clamp(least, most),
-            (false, 0.0) => ratio,
-            (true, bound) if bound < 0.0 => least,
-            (true, _) => most,
-            (false, bound) if bound < 0.0 => bounds.fold(f64::INFINITY, f64::min),
-            (false, _) => bounds.fold(0.0, f64::max),
+        let is_known = class.is_some_and(|class| self.knows(class, half));
+        if bound == 0.0 {
+            let ratio = self.ratio(class, half, time_us);
+            return if is_known { ratio } else { ratio.clamp(least, most) };
         }
+        if !is_known {
+            return if bound < 0.0 { least } else { most };
+        }
+        let known = precisions(half).iter().filter_map(|half| self.measured_ratio(class, Some(*half), time_us));
+        let bounds = known.map(|known| self.bound_of(bound, &known));
+        if bound < 0.0 { bounds.fold(f64::INFINITY, f64::min) } else { bounds.fold(0.0, f64::max) }
     }
 
     /// A bound of a ratio. Being unlike the measured operations makes it no smaller or greater than data sheets allow.

@@ -162,6 +162,18 @@ fn a_kernel_unlike_the_measured_ones_is_as_uncertain_as_an_operation() {
     assert_eq!(unknown, [single[0].min(half[0]), single[1].max(half[1])]);
 }
 
+/// Far beyond the measured sizes an interval is wide, and yet no single precision is faster than half of the 125 TFLOP/s of half precision.
+#[test]
+fn no_interval_begins_below_what_a_data_sheet_allows() {
+    let mut measured = all(&["V100"], 0.02);
+    measured.retain(|row| row.time_us < 3.0 * LAUNCH);
+    let model = OperationModel::fit(measured).unwrap();
+    let far = rows("V100", "giant", 16384, 0.0, &mut Xoshiro256PlusPlus::seed_from_u64(1));
+    let product = far.iter().rfind(|row| row.class == OperationClass::Product && !row.element.is_half()).unwrap();
+    let (low, high) = model.predict(product, &model.device("V100").unwrap()).unwrap().interval_us;
+    assert!(low >= product.work.flops / (62.5 * 1e6) && high > 4.0 * low, "{low} {high}");
+}
+
 /// Nine runs of a network say of others what one says, and a row for each of ten calls what their median does.
 #[test]
 fn operations_that_were_measured_again_say_nothing_of_others() {

@@ -144,6 +144,11 @@ impl StepModel {
         PRIORS.iter().zip(self.fitted.logs).map(|(prior, log)| (prior.name, log.exp()))
     }
 
+    /// The rows of the fit.
+    pub fn measured(&self) -> &[MeasuredPlan] {
+        &self.fitted.rows
+    }
+
     /// Each row of the fit, with what the model predicts for it.
     pub fn rows(&self) -> impl Iterator<Item = (&MeasuredPlan, PredictedStep)> {
         self.fitted.rows.iter().map(|row| (row, self.predict(&row.plan)))

@@ -153,6 +153,7 @@ fn of_stages(
     let plans = staged::plans(file)?;
     let predicted: Vec<PredictedStagedPlan> =
         plans.iter().map(|plan| model.predict(&plan.plan)).collect::<Result<_>>()?;
+    staged::doubts(model).into_iter().for_each(|doubt| context.warn(doubt));
     staged::warn_of_unmeasured(&predicted, context);
     if budget.is_some() && predicted.iter().any(|plan| plan.peak_bytes.is_none()) {
         return Err(Error::input("the model knows nothing of memory")

@@ -289,7 +289,7 @@ impl Verb for TrainModel {
             findings: self.findings(model.left_out_percent()),
             files,
             json: json!({
-                "plans": model.rows().count(),
+                "plans": model.measured().len(),
                 "left_out": tables[0].to_json(),
                 "parameters": tables[1].to_json(),
                 "warnings": context.warnings(),
@@ -306,10 +306,10 @@ pub(super) fn doubts(model: &StepModel) -> Vec<String> {
     let links = model.assumes_all_reduce().then(|| {
         "the model was trained without times of all-reduces: a ring over NVLink is assumed; intervals of degrees of which none was measured reach up to PCIe (allreduce)".to_owned()
     });
-    let short = model.rows().find(|(row, _)| row.plan.sequence < FEW_TOKENS).map(|(row, _)| {
+    let short = model.measured().iter().find(|row| row.plan.sequence < FEW_TOKENS).map(|row| {
         format!("a measured plan has sequence = {}: it is tokens of a sample, not thousands of them", row.plan.sequence)
     });
-    let contradictions = describe_model(model).predictions.contradictions(different(model));
+    let contradictions = predictions_left_out(model).contradictions(different(model));
     links.into_iter().chain(short).chain(contradictions).collect()
 }
 
@@ -336,7 +336,7 @@ pub(super) fn watch<'a>(progress: &'a Progress, context: &'a Context) -> impl Fn
 const COMPARED: [&str; 6] = ["gpus", "micro batch", "hidden", "tensor parallel", "data parallel", "pipeline parallel"];
 
 fn describe_model(model: &StepModel) -> TrainedModel {
-    let count = count_text(model.rows().count() as u64, "measured plan");
+    let count = count_text(model.measured().len() as u64, "measured plan");
     let compared = |one: &&LeftOutPlans| one.value.is_none() || COMPARED.contains(&one.what.as_str());
     let off = model.rows_left_out().map(|row| 100.0 * (row.predicted_ms / row.measured.step_ms - 1.0).abs());
     let off: Vec<f64> = off.collect();
@@ -356,21 +356,22 @@ fn describe_model(model: &StepModel) -> TrainedModel {
             mean_and_median(model.left_out_percent(), &off)
         ),
         errors: model.left_out().iter().filter(compared).map(error).collect(),
-        predictions: LeftOutPredictions { what: "step (ms)", series: by_tensor_degree(model) },
+        predictions: predictions_left_out(model),
         tables: vec![left_out(model)],
         parameters: Some(parameters(model)),
     }
 }
 
 /// Steps that were predicted without their measurement, by degree of tensor parallelism.
-fn by_tensor_degree(model: &StepModel) -> Vec<(String, Vec<LeftOutPrediction>)> {
+fn predictions_left_out(model: &StepModel) -> LeftOutPredictions {
     let mut series: BTreeMap<u64, Vec<LeftOutPrediction>> = BTreeMap::new();
     for LeftOutRow { measured: row, predicted_ms, deviations } in model.rows_left_out() {
         let name = plan_table::degrees_text(&row.plan);
         let prediction = LeftOutPrediction { name, measured: row.step_ms, predicted: predicted_ms, deviations };
         series.entry(row.plan.tensor_parallel).or_default().push(prediction);
     }
-    series.into_iter().map(|(degree, points)| (format!("tensor parallel {degree}"), points)).collect()
+    let series = series.into_iter().map(|(degree, points)| (format!("tensor parallel {degree}"), points));
+    LeftOutPredictions { what: "step (ms)", series: series.collect() }
 }
 
 impl Section for TrainModel {
@@ -596,6 +597,9 @@ mod tests {
         assert!(refusal(&measured, false).contains("did not write"));
         assert!([&plans, &model].into_iter().all(|input| refusal(input, true).contains("an input would be replaced")));
         assert!(predict(&out, false).is_ok() && predict(&out, false).is_ok());
+        // What was said at the fit is said to whoever uses the model.
+        let warnings = predict(&out, false).unwrap().json["warnings"].to_string();
+        assert!(warnings.contains("NVLink is assumed"), "{warnings}");
         let own = TrainModel { plans: measured.clone(), overwrite: true, ..train(measured.clone()) };
         assert!(own.run(&mut context(false)).unwrap_err().to_string().contains("an input would be replaced"));
     }

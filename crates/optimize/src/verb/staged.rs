@@ -87,12 +87,8 @@ pub(super) fn train(train: &TrainModel, context: &mut Context) -> Result<Summary
     if memory.is_none() {
         context.warn("too few plans have a measured max_mem: memory is not predicted");
     }
+    doubts(&model).into_iter().for_each(|doubt| context.warn(doubt));
     let trained = describe_model(&model);
-    let peaks = predictions("memory (bytes)", "peaks", model.peaks_left_out());
-    let of_steps = trained.predictions.contradictions(different(model.steps_left_out()));
-    let of_peaks =
-        peaks.contradictions(different(model.peaks_left_out())).filter(|peaks| of_steps.as_ref() != Some(peaks));
-    of_steps.into_iter().chain(of_peaks).chain(model.unusual()).for_each(|warning| context.warn(warning));
     let files = files.write(&CostModel::Staged(Box::new(model)), &trained, context)?;
     Ok(Summary {
         findings: train.findings(time),
@@ -107,6 +103,16 @@ pub(super) fn train(train: &TrainModel, context: &mut Context) -> Result<Summary
         answer: trained.answer,
         ..Summary::default()
     })
+}
+
+/// What is doubtful of a model, whoever uses it: plans that contradict others, parameters far from the usual ones.
+pub(super) fn doubts(model: &StagedModel) -> Vec<String> {
+    let contradictions = |predictions: LeftOutPredictions, left_out| predictions.contradictions(different(left_out));
+    let [steps, peaks] = [model.steps_left_out(), model.peaks_left_out()];
+    let of_steps = contradictions(predictions("step (s)", "steps", steps), steps);
+    let of_peaks = contradictions(predictions("memory (bytes)", "peaks", peaks), peaks);
+    let of_peaks = of_peaks.filter(|peaks| of_steps.as_ref() != Some(peaks));
+    of_steps.into_iter().chain(of_peaks).chain(model.unusual()).collect()
 }
 
 /// Plans with the measurements of others: of Sailor's plans on mixed GPUs two have the same.
@@ -208,6 +214,7 @@ pub(super) fn predict(predict: &PredictPlans, model: &StagedModel, context: &mut
     let plans = plans(file)?;
     let predicted = plans.iter().map(|plan| model.predict(&plan.plan)).collect::<Result<Vec<_>>>();
     let predicted = predicted.map_err(|error| error.file(file))?;
+    doubts(model).into_iter().for_each(|doubt| context.warn(doubt));
     warn_of_unmeasured(&predicted, context);
     let fitted: Vec<bool> = plans.iter().map(|plan| model.is_fitted(plan)).collect();
     let table = table(&plans, &predicted, &fitted);

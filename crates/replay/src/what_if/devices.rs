@@ -87,6 +87,13 @@ struct KernelOfModel {
 /// From this share of the kernels' time on, operations that were never measured are too much.
 const UNMEASURED: f64 = 0.5;
 
+/// What the model knows little of: unlike measured operations, of unknown precision, never measured.
+const DOUBTFUL: [&str; 3] = [
+    "operations unlike those that were measured, mostly in size: they rest on what is usual of GPUs",
+    "kernels whose precision the traces do not show (record_shapes=True records it): the interval holds single and half precision",
+    "operations that were never measured: the interval holds all that the data sheets allow",
+];
+
 /// A smaller share of the kernels' time is not worth a sentence.
 const TOLD: f64 = 0.02;
 
@@ -220,31 +227,18 @@ impl StepChange for OtherGpu {
     fn doubts(&self, step: &StepGraph) -> Vec<String> {
         let Ok(scaling) = self.scaling() else { return Vec::new() };
         let graph = &step.graph;
-        let kernels: Vec<NodeId> = graph.ids().filter(|id| is_scaled(graph, *id)).collect();
-        let time = |id: NodeId| graph.node(id).duration as f64;
-        let all: f64 = kernels.iter().map(|id| time(*id)).sum();
-        let share = |is_such: &dyn Fn(&KernelOfModel, f64) -> bool| {
-            let such = kernels.iter().filter(|id| is_such(&self.kernel(&scaling, graph, **id), time(**id) / 1e3));
-            such.map(|id| time(*id)).sum::<f64>() / all.max(1.0)
-        };
-        let unlike = share(&|kernel, time_us| {
-            kernel.measured.is_some_and(|class| scaling.is_unlike(class, kernel.half, time_us))
-        });
-        let of_any_precision = share(&|kernel, _| kernel.measured.is_some() && kernel.half.is_none());
-        let unmeasured = share(&|kernel, _| kernel.measured.is_none());
-        let doubts = [
-            (
-                unlike,
-                "of operations unlike those that were measured, mostly in size: they rest on what is usual of GPUs",
-            ),
-            (
-                of_any_precision,
-                "of kernels whose precision the traces do not show (record_shapes=True records it): the interval holds single and half precision",
-            ),
-            (unmeasured, "of operations that were never measured: the interval holds all that the data sheets allow"),
-        ];
-        let told = doubts.into_iter().filter(|(share, _)| *share >= TOLD);
-        let told = told.map(|(share, what)| format!("{} of the kernels' time is {what}", Percent(100.0 * share)));
+        let (mut all, mut doubtful) = (0.0, [0.0; 3]);
+        for id in graph.ids().filter(|id| is_scaled(graph, *id)) {
+            let time = graph.node(id).duration as f64;
+            let KernelOfModel { measured, half, .. } = self.kernel(&scaling, graph, id);
+            let is_unlike = measured.is_some_and(|class| scaling.is_unlike(class, half, time / 1e3));
+            let is_such = [is_unlike, measured.is_some() && half.is_none(), measured.is_none()];
+            all += time;
+            doubtful.iter_mut().zip(is_such).for_each(|(sum, is_such)| *sum += if is_such { time } else { 0.0 });
+        }
+        let shares = doubtful.into_iter().map(|time| time / f64::max(all, 1.0)).zip(DOUBTFUL);
+        let told = shares.filter(|(share, _)| *share >= TOLD);
+        let told = told.map(|(share, what)| format!("{} of the kernels' time is of {what}", Percent(100.0 * share)));
         told.chain(self.model.doubts().iter().map(|doubt| format!("the model of operations: {doubt}"))).collect()
     }
 
@@ -271,7 +265,7 @@ fn is_scaled(graph: &TaskGraph, id: NodeId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::communication::{CollectiveAlgorithm, CommunicationCosts, OverlapSlowDown};
+    use crate::communication::CommunicationCosts;
     use crate::graph::{GraphBuilder, Resource, ResourceKind, TaskNode};
     use crate::what_if::parse_with;
     use perf4sight_operations::{ElementType, OperationRow, TensorShape, sheet, work};
@@ -324,13 +318,7 @@ mod tests {
             builder.node(TaskNode { duration, call, resource, kind: WorkKind::Kernel, priority: 0 });
         }
         let step = StepGraph { graph: builder.finish().unwrap(), ..StepGraph::default() };
-        let communication = CommunicationCosts {
-            algorithm: CollectiveAlgorithm::Ring,
-            groups: Vec::new(),
-            alternatives: Vec::new(),
-            slow_down: OverlapSlowDown { factor: 1.0, operations: 0 },
-        };
-        Scenario { step, communication }
+        Scenario { step, communication: CommunicationCosts::default() }
     }
 
     fn known_gpu(gpu: Option<&str>) -> WhatIfFacts {

@@ -71,7 +71,7 @@ impl Arrivals {
 }
 
 impl Misfit {
-    pub fn words(self) -> String {
+    pub fn to_text(self) -> String {
         let [reported, passed] = [self.reported, self.passed].map(|seconds| Milliseconds(1000.0 * seconds));
         format!(
             "its lines report {reported} of iterations, and {passed} passed while they came: their time is not in seconds, or not that of a clock that always goes on"
@@ -103,9 +103,9 @@ mod tests {
         assert_eq!(misfit(10.0, 1.0, at_once), None);
         let milliseconds = misfit(1.0, 1e-3, at_once).unwrap();
         assert!(
-            milliseconds.words().starts_with("its lines report 15 min 50 s of iterations, and 1.50 s passed"),
+            milliseconds.to_text().starts_with("its lines report 15 min 50 s of iterations, and 1.50 s passed"),
             "{}",
-            milliseconds.words()
+            milliseconds.to_text()
         );
         for unit in [1e-3, 0.25, 4.0, 60.0] {
             assert!(misfit(10.0, unit, at_once).is_some(), "{unit}");

@@ -167,7 +167,7 @@ impl<'a> JobProgress<'a> {
     /// Times in the file of PERF4SIGHT_STEPS that are not seconds, as a sentence; hooks have a clock of their own.
     pub fn misfit(&self) -> Option<String> {
         let is_hooked = self.files().0 == ProgressSource::Hook;
-        self.own.misfit().filter(|_| !is_hooked).map(Misfit::words)
+        self.own.misfit().filter(|_| !is_hooked).map(Misfit::to_text)
     }
 
     /// Iterations that every rank has reported.
