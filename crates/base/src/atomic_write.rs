@@ -46,7 +46,7 @@ pub fn save_stream(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result
 pub fn save_new(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     let write = || {
         let mut unfinished = temporary_file(folder_of(file))?;
-        unfinished.write_all(contents.as_ref())?;
+        unfinished.as_file_mut().write_all(contents.as_ref())?;
         unfinished.as_file().sync_all()?;
         match unfinished.persist_noclobber(file) {
             Err(refused) if refused.error.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -75,7 +75,7 @@ fn stream(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> 
     let folder = folder_of(&file);
     fs::create_dir_all(folder)?;
     let mut unfinished = temporary_file(folder)?;
-    let mut target = BufWriter::new(&mut unfinished);
+    let mut target = BufWriter::new(unfinished.as_file_mut());
     write(&mut target)?;
     target.flush()?;
     drop(target);
@@ -121,7 +121,17 @@ fn keep_owner_and_mode(new: &File, old: &Metadata) -> io::Result<()> {
 /// A new file that is removed when it is dropped. Its name cannot be guessed, so no other process can create it first
 /// as a link.
 fn temporary_file(folder: &Path) -> io::Result<NamedTempFile> {
-    tempfile::Builder::new().prefix(".").suffix(".new").permissions(Permissions::from_mode(MODE)).tempfile_in(folder)
+    let new = tempfile::Builder::new()
+        .prefix(".")
+        .suffix(".new")
+        .permissions(Permissions::from_mode(MODE))
+        .tempfile_in(folder);
+    // The errors of tempfile name a file that nobody knows.
+    new.map_err(|error| error.get_ref().and_then(|named| system_error(named.source()?)).unwrap_or(error))
+}
+
+fn system_error(cause: &(dyn std::error::Error + 'static)) -> Option<io::Error> {
+    Some(io::Error::from_raw_os_error(cause.downcast_ref::<io::Error>()?.raw_os_error()?))
 }
 
 /// Checks that a file of that many bytes can be written to a folder; leaves none behind.
@@ -130,7 +140,7 @@ fn temporary_file(folder: &Path) -> io::Result<NamedTempFile> {
 /// When such a file cannot be written.
 pub fn try_folder(folder: &Path, bytes: usize) -> io::Result<()> {
     let mut probe = temporary_file(folder)?;
-    probe.write_all(&vec![b' '; bytes])?;
+    probe.as_file_mut().write_all(&vec![b' '; bytes])?;
     probe.as_file().sync_all()
 }
 
@@ -167,6 +177,8 @@ mod tests {
         assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
         assert!(save(&file.join("below"), "").is_err());
         assert!(save(Path::new("/"), "").unwrap_err().to_string().contains("names no file"));
+        let error = save(Path::new("/proc/file"), "").unwrap_err().to_string();
+        assert!(error.contains("/proc/file") && !error.contains(".new"), "{error}");
     }
 
     #[test]

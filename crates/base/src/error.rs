@@ -234,12 +234,17 @@ impl fmt::Display for Error {
     }
 }
 
+/// Names up to this length are not suggested for a word that begins otherwise.
+const SHORT: usize = 4;
+
 /// The known name nearest to a mistyped one, where it is close enough to be meant.
 ///
 /// ```
 /// use perf4sight_base::error::nearest;
 /// assert_eq!(nearest("resnet81", ["resnet18", "vgg16"]), Some("resnet18"));
 /// assert_eq!(nearest("banana", ["resnet18", "vgg16"]), None);
+/// // Of a short word every letter counts, the first one most.
+/// assert_eq!(nearest("gpu", ["cpu", "cuda"]), None);
 /// ```
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
@@ -248,6 +253,9 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|name| (strsim::damerau_levenshtein(&word, &name.to_lowercase()), name))
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, name)| *distance <= 1 + name.len() / 3 && *distance < name.len())
+        .filter(|(_, name)| {
+            name.len() > SHORT || word.chars().next().is_some_and(|first| name.to_lowercase().starts_with(first))
+        })
         .map(|(_, name)| name)
 }
 

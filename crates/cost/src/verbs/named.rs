@@ -37,7 +37,7 @@ impl NamedNetwork {
     /// level follows its name.
     ///
     /// # Errors
-    /// A file that cannot be used, an unknown name, a level outside 0 to 99; for a known network, an unknown dataset.
+    /// A file that cannot be used, an unknown name, a level outside 0 to 99 or that the network cannot be pruned to; for a known network, an unknown dataset.
     pub fn load(word: &str, dataset: &str) -> Result<Self> {
         Self::load_with_extents(word, dataset, &NetworkExtents::default())
     }
@@ -206,16 +206,16 @@ fn prune_at_random(network: &Network, level: u8) -> Result<NamedNetwork> {
     let ranking = FilterRanking::random(&pruner, &mut generator(0, network.name(), level, 0));
     let pruned = pruner.prune(&ranking, PruningGoal::percent(network, f64::from(level)))?;
     let (name, reached) = (network.name(), Percent(pruned.percent));
-    let mut remarks = NetworkRemarks::default();
-    let gone = match pruned.percent < f64::from(level) {
-        true => format!("only {reached} of the parameters could go"),
-        false => format!("{reached} of the parameters are gone"),
-    };
-    match pruned.limit {
-        Some(limit) => remarks.warnings.push(format!("{name}@{level}: {gone}: {limit}")),
-        None => remarks.notes.push(format!("{name}@{level}: {reached} of the parameters are gone, chosen at random")),
+    // Its answers would be those of another level.
+    if let Some(limit) = pruned.limit {
+        let nearest = pruned.percent.floor().min(99.0);
+        return Err(Error::input(format!(
+            "{name}@{level}: {reached} of the parameters can go, chosen at random: {limit}"
+        ))
+        .help(format!("{name}@{nearest} is near to what it can be pruned to")));
     }
-    Ok(NamedNetwork { network: pruned.network, remarks })
+    let notes = vec![format!("{name}@{level}: {reached} of the parameters are gone, chosen at random")];
+    Ok(NamedNetwork { network: pruned.network, remarks: NetworkRemarks { notes, ..NetworkRemarks::default() } })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::fingerprint::{
     CountedMemory, FitDecision, FitVerdict, MemoryLimit, PredictedValue, Prediction, PredictionInterval,
 };
-use perf4sight_base::units::{Bytes, Percent};
+use perf4sight_base::units::Percent;
 use perf4sight_report::Cell;
 
 impl From<PredictedValue> for Cell {
@@ -49,10 +49,10 @@ pub(super) fn verdict_text(needs: &str, place: &str, FitVerdict { call, fits }: 
     }
 }
 
-/// What a step must fit into: the requested limit, or that of the device, which may count only `tensors`.
-pub(super) fn place(asked: Option<Bytes>, limit: Option<MemoryLimit>, device: &str, tensors: &str) -> String {
+/// What a step must fit into: the requested limit in words, or that of the device, which may count only `tensors`.
+pub(super) fn place(asked: Option<String>, limit: Option<MemoryLimit>, device: &str, tensors: &str) -> String {
     match (asked, limit) {
-        (Some(asked), _) => asked.in_full(),
+        (Some(asked), _) => asked,
         (None, None) => device.to_owned(),
         (None, Some(MemoryLimit { bytes, counts: CountedMemory::All })) => {
             format!("the {} of {device}", bytes.in_full())

@@ -2,7 +2,7 @@
 
 use super::layers::{ZooLayers, biased};
 use crate::{Activation, NodeId, Op};
-use perf4sight_base::error::Result;
+use perf4sight_base::error::{Error, Result};
 
 /// ViT-B/16: side of a patch in pixels, and length of its vector.
 const PATCH: usize = 16;
@@ -11,6 +11,10 @@ const HEADS: usize = 12;
 const BLOCKS: usize = 12;
 
 pub(super) fn vit_b_16(layers: &mut ZooLayers, classes: usize) -> Result<()> {
+    // torchvision asserts it; a convolution alone would leave out the remaining pixels.
+    if layers.shape().dims()[1..].iter().any(|side| !side.is_multiple_of(PATCH)) {
+        return Err(Error::input(format!("its patches of {PATCH}x{PATCH} do not cover them")));
+    }
     layers.conv("conv_proj", biased(WIDTH, PATCH, PATCH, 0))?;
     let patches = layers.shape().elements() as usize / WIDTH;
     layers.reshape("reshape", &[WIDTH, patches])?.transpose("permute", &[1, 0])?;

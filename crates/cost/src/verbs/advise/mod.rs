@@ -16,13 +16,12 @@ use super::source::TargetDevice;
 use super::wanted_step::WantedStep;
 use crate::fingerprint::{MemoryLimit, Prediction, check_understood};
 use crate::verbs::assumed_threads::assumed_threads;
-use crate::verbs::shared_memory::shared_memory;
+use crate::verbs::shared_memory::{limit_text, shared_memory};
 use judge::WorkloadJudge;
 use options::{StepOption, WithheldChanges, normalises};
 use perf4sight_base::cache::Cache;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
-use perf4sight_base::units::Bytes;
 use perf4sight_memory::MemoryTimeline;
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Quantity, Workload};
@@ -50,7 +49,7 @@ struct Advice {
     device: String,
     is_prior: bool,
     asked: Workload,
-    asked_limit: Option<Bytes>,
+    asked_limit: Option<String>,
     limit: Option<MemoryLimit>,
     findings: AdviceFindings,
     /// Changes that were not tried, or not in combinations, with the reasons.
@@ -138,7 +137,7 @@ impl Advise {
             device: fingerprints.subject().device.clone(),
             is_prior: fingerprints.are_priors(),
             asked,
-            asked_limit: self.wanted.limit,
+            asked_limit: self.wanted.limit.map(|limit| limit_text(limit, [fingerprints])),
             limit: about.limit(),
             basis: basis(&findings)
                 .into_iter()

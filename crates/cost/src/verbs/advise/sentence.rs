@@ -29,7 +29,7 @@ impl Advice {
         match asked.need.verdict {
             None => format!("{needs}; its memory limit is unknown: give --mem-limit (mem_limit)"),
             Some(verdict) => {
-                verdict_text(&needs, &place(self.asked_limit, self.limit, &self.device, "tensors"), verdict)
+                verdict_text(&needs, &place(self.asked_limit.clone(), self.limit, &self.device, "tensors"), verdict)
             }
         }
     }
@@ -75,11 +75,16 @@ impl Advice {
         format!("nothing that was tried fits; nearest comes {} with {need}, {missed}", self.changes_text(nearest))
     }
 
-    /// ", 12.3 % more time per sample", for example.
+    /// ", 12.3 % more time per sample", for example; ", an estimated 12 % more" where nothing was measured.
     fn cost(&self, one: &AdviceCandidate) -> String {
+        let percent = |share: f64| match self.is_prior {
+            true => format!("an estimated {share:.0} %"),
+            false => format!("{share:.1} %"),
+        };
+        let least = if self.is_prior { 0.5 } else { 0.05 };
         match self.longer(one) {
-            Some(longer) if longer >= 0.05 => format!(", {longer:.1} % more time per sample"),
-            Some(longer) if longer <= -0.05 => format!(", {:.1} % less time per sample", -longer),
+            Some(longer) if longer >= least => format!(", {} more time per sample", percent(longer)),
+            Some(longer) if longer <= -least => format!(", {} less time per sample", percent(-longer)),
             Some(_) => ", the same time per sample".to_owned(),
             None if self.findings.asked.time.is_some() => ", time not known".to_owned(),
             None => String::new(),

@@ -3,6 +3,7 @@
 use super::answer::{BatchPrediction, NetworkAnswer};
 use super::answers::{DeviceAnswers, DevicePredictions, NAMED};
 use crate::fingerprint::{CountedMemory, FitDecision};
+use crate::verbs::shared_memory::limit_text;
 use crate::verbs::verdict::{self, verdict_text};
 use perf4sight_base::units::{Bytes, grouped_digits, list_text};
 
@@ -39,7 +40,10 @@ impl DevicePredictions {
             self.devices.iter().filter(so).map(DeviceAnswers::name).collect()
         };
         let words = [
-            (FitDecision::Fits, format!("fits into {} on", limit.in_full())),
+            (
+                FitDecision::Fits,
+                format!("fits into {} on", limit_text(limit, self.devices.iter().map(|device| &device.fingerprints))),
+            ),
             (FitDecision::Borderline, "is open on".to_owned()),
             (FitDecision::DoesNotFit, "does not fit on".to_owned()),
         ];
@@ -111,6 +115,7 @@ impl DeviceAnswers {
     }
 
     fn place(&self, answer: &NetworkAnswer, asked: Option<Bytes>) -> String {
+        let asked = asked.map(|limit| limit_text(limit, [&self.fingerprints]));
         verdict::place(asked, answer.limit, self.name(), "them")
     }
 
