@@ -1,6 +1,7 @@
 //! Plans to choose from, with what is predicted of them.
 
-use super::{cost_model, plan_table, staged};
+use super::cost_model::{self, staged};
+use super::plan_table;
 use crate::memory;
 use crate::model_file::{self, CostModel};
 use crate::plan::TransformerPlan;

@@ -3,8 +3,8 @@
 use super::{MEMORY, OptimizeTraces, SEARCHES};
 use crate::passes::{PASSES, PassSettings};
 use crate::search::{SearchMethod, SearchOptions, SearchSettings};
+use crate::verb::cost_model::operations::{self, TRAIN_AMP, TRAIN_GPU};
 use crate::verb::half_precision;
-use crate::verb::operations::{self, TRAIN_AMP, TRAIN_GPU};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Bytes;
 use perf4sight_replay::communication::CollectiveAlgorithm;

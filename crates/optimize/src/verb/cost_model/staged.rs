@@ -1,17 +1,17 @@
 //! `cost-model` with plans in stages: what is read, fitted, predicted and shown.
 
-use super::cost_model::{PredictPlans, TrainModel, watch};
-use super::plan_table;
 use super::trained::{
     DistinctPlans, LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedModel, interrupted_summary,
     mean_and_median, score_sentence,
 };
+use super::{PredictPlans, TrainModel, watch};
 use crate::model_file::CostModel;
 use crate::repeated::{self, TimedPlan};
 use crate::staged::{
     KnownCluster, LEAST_PLANS, LayerTimes, LeftOutPlan, MeasuredStagedPlan, NetworkShape, NodeLinks, PlanEstimate,
     PredictedStagedPlan, StagedModel, read_staged_plans,
 };
+use crate::verb::plan_table;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Bytes, Percent, count_text};
@@ -27,7 +27,7 @@ pub(super) fn is_staged(plans: &Path) -> bool {
 }
 
 /// Refuses plans in stages where the model is of another kind.
-pub(super) fn check_is_table(plans: &Path) -> Result<()> {
+pub(in crate::verb) fn check_is_table(plans: &Path) -> Result<()> {
     match is_staged(plans) {
         false => Ok(()),
         true => Err(Error::usage("the model is of plans in CSV, these are in JSON")
@@ -106,7 +106,7 @@ pub(super) fn train(train: &TrainModel, context: &mut Context) -> Result<Summary
 }
 
 /// What is doubtful of a model, whoever uses it: plans that contradict others, parameters far from the usual ones.
-pub(super) fn doubts(model: &StagedModel) -> Vec<String> {
+pub(in crate::verb) fn doubts(model: &StagedModel) -> Vec<String> {
     let contradictions = |predictions: LeftOutPredictions, left_out| predictions.contradictions(different(left_out));
     let [steps, peaks] = [model.steps_left_out(), model.peaks_left_out()];
     let of_steps = contradictions(predictions("step (s)", "steps", steps), steps);
@@ -234,7 +234,7 @@ pub(super) fn predict(predict: &PredictPlans, model: &StagedModel, context: &mut
 ///
 /// # Errors
 /// See [`read_staged_plans`]; a table, for which the model is not.
-pub(super) fn plans(file: &Path) -> Result<Vec<MeasuredStagedPlan>> {
+pub(in crate::verb) fn plans(file: &Path) -> Result<Vec<MeasuredStagedPlan>> {
     match is_staged(file) {
         true => read_staged_plans(file),
         false => Err(Error::usage("the model is of plans in JSON, these are in another file")
@@ -244,7 +244,7 @@ pub(super) fn plans(file: &Path) -> Result<Vec<MeasuredStagedPlan>> {
 }
 
 /// Warns once of all that no measured plan has.
-pub(super) fn warn_of_unmeasured(predicted: &[PredictedStagedPlan], context: &mut Context) {
+pub(in crate::verb) fn warn_of_unmeasured(predicted: &[PredictedStagedPlan], context: &mut Context) {
     let unmeasured: BTreeSet<&str> = predicted.iter().flat_map(|plan| &plan.unmeasured).map(String::as_str).collect();
     for one in unmeasured {
         context.warn(format_args!("no measured plan has {one}: intervals of plans with it are wider"));

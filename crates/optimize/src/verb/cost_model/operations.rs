@@ -1,13 +1,13 @@
 //! `cost-model` with operations: reads the traces of several GPUs, fits, and reports what is known of other networks and GPUs;
 //! predicts operations.
 
-use super::cost_model::watch;
-use super::plan_table;
 use super::trained::{
     LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedFiles, TrainedModel, interrupted_summary, page_of,
     score_sentence,
 };
+use super::watch;
 use crate::model_file::{self, CostModel};
+use crate::verb::plan_table;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::{Percent, count_text};
 use perf4sight_base::{overwrite, stats};
