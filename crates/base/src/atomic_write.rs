@@ -3,9 +3,9 @@
 use crate::error::{Error, Result};
 use crate::input_file;
 use nix::unistd::geteuid;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -121,17 +121,9 @@ fn keep_owner_and_mode(new: &File, old: &Metadata) -> io::Result<()> {
 /// A new file that is removed when it is dropped. Its name cannot be guessed, so no other process can create it first
 /// as a link.
 fn temporary_file(folder: &Path) -> io::Result<NamedTempFile> {
-    let new = tempfile::Builder::new()
-        .prefix(".")
-        .suffix(".new")
-        .permissions(Permissions::from_mode(MODE))
-        .tempfile_in(folder);
-    // The errors of tempfile name a file that nobody knows.
-    new.map_err(|error| error.get_ref().and_then(|named| system_error(named.source()?)).unwrap_or(error))
-}
-
-fn system_error(cause: &(dyn std::error::Error + 'static)) -> Option<io::Error> {
-    Some(io::Error::from_raw_os_error(cause.downcast_ref::<io::Error>()?.raw_os_error()?))
+    // Opened here, because the errors of tempfile name a file that nobody knows.
+    let create = |file: &Path| OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(file);
+    tempfile::Builder::new().prefix(".").suffix(".new").make_in(folder, create)
 }
 
 /// Checks that a file of that many bytes can be written to a folder; leaves none behind.
@@ -163,7 +155,8 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{lchown, symlink};
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
     use tempfile::TempDir;
 
     #[test]

@@ -142,18 +142,23 @@ impl PreparedMemoryStep<'_> {
     /// The band around the likeliest memory, for a step that is simulated so.
     fn band_of(&self, batch: u64, simulated: SimulatedMemory) -> Option<IntervalBand> {
         let (likely, need) = (self.predict(batch), self.used_memory(batch, simulated));
-        let believed = || self.memory.known.is_empty().then(|| self.prior_interval(need, simulated));
-        let band = self.band.or_else(believed)?;
+        let doubtful = |basis| self.interval_of_doubts(need, simulated, basis);
+        let band = match self.band {
+            // The errors of a few networks show too little of those of others (`docs/accuracy/memory.md`).
+            Some(band) if band.basis == IntervalBasis::Estimated => band.union(doubtful(band.basis)),
+            None if self.memory.known.is_empty() => doubtful(IntervalBasis::Prior),
+            known => known?,
+        };
         Some(IntervalBand { ends: band.ends.map(|end| end + (need / likely).ln()), ..band })
     }
 
-    /// The prior interval: from the doubts, but never below the tensors, which are needed in any case. Operations
+    /// The interval by the doubts alone, but never below the tensors, which are needed in any case. Operations
     /// that are not understood widen every kind of interval in the same way (`About::interval`).
-    fn prior_interval(&self, need: f64, simulated: SimulatedMemory) -> IntervalBand {
+    fn interval_of_doubts(&self, need: f64, simulated: SimulatedMemory, basis: IntervalBasis) -> IntervalBand {
         let ErrorDistributions { tensors, all } = self.memory.doubts;
         let least = tensors.need_at_probability(simulated.allocated, 0.05).max(LEAST);
         let [low, high] = [0.05, 0.95].map(|share| all.need_at_probability(need, share));
-        IntervalBand { ends: [(low.max(least) / need).ln(), (high / need).ln()], basis: IntervalBasis::Prior }
+        IntervalBand { ends: [(low.max(least) / need).ln(), (high / need).ln()], basis }
     }
 
     /// The step by every reading of the network's file, the likeliest first.

@@ -1,7 +1,7 @@
-//! How far predicted latencies are from a profile's: the tables of `docs/accuracy/latency.md`.
+//! How far predictions are from a profile's rows: tables of `docs/accuracy/latency.md` and `docs/accuracy/memory.md`.
 //!
-//! `cargo run --release --example latency_accuracy -- LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [MORE]`
-//! where TARGET is a known device (`cpu@1` on one thread) or a JSON file that describes one. MORE is one of three words: `variants` compares changed
+//! `cargo run --release --example profile_accuracy -- ROW_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [MORE]`
+//! where ROW_FOLDER is the profile's `latency` or `memory`, and TARGET is a known device (`cpu@1` on one thread) or a JSON file that describes one. MORE is one of three words: `variants` compares changed
 //! descriptions of the device, and chooses among them by leaving out once more; `intervals 3 4` fits on every set of 3 and of 4 of the
 //! networks, or on twenty of them, and asks about the others; `drift 0.08` leaves out each network, and takes its rows to last
 //! (batch / middle)^0.08 times as long. Each takes some minutes.
@@ -37,7 +37,7 @@ struct Profile {
 }
 
 impl Profile {
-    fn read(latency: &str, networks: &str, platform: &str, names: &str) -> Result<Self> {
+    fn read(rows: &str, networks: &str, platform: &str, names: &str) -> Result<Self> {
         let platform = match platform.split_once('@') {
             Some((name, threads)) => {
                 Platform::for_name(name)?.on_threads(threads.parse().expect("a number of threads"))
@@ -46,9 +46,11 @@ impl Profile {
             None => Platform::for_name(platform)?,
         };
         let names: Vec<String> = names.split(',').map(str::to_owned).collect();
-        let (stage, quantity) = (Stage::Training, Quantity::Latency);
+        let folder = PathBuf::from(rows);
+        let quantity = if folder.ends_with("memory") { Quantity::Memory } else { Quantity::Latency };
+        let stage = Stage::Training;
         let selection = RowSelection {
-            folders: &[PathBuf::from(latency)],
+            folders: &[folder],
             networks: &names,
             levels: LevelSelection::AllBut([].into()),
             step: Step::published(stage),
@@ -241,12 +243,12 @@ fn compare(profile: &Profile) -> Result<()> {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [latency, networks, platform, names, rest @ ..] = arguments.as_slice() else {
+    let [rows, networks, platform, names, rest @ ..] = arguments.as_slice() else {
         panic!(
-            "expected LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [variants | intervals SIZE... | drift SLOPE...]"
+            "expected ROW_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [variants | intervals SIZE... | drift SLOPE...]"
         );
     };
-    let profile = Profile::read(latency, networks, platform, names)?;
+    let profile = Profile::read(rows, networks, platform, names)?;
     let start = Instant::now();
     let bytes = serde_json::to_string(&profile.fit()?).map_or(0, |text| text.len());
     println!("{} rows fitted in {:.2?}, {bytes} bytes", profile.gathered.rows.len(), start.elapsed());
