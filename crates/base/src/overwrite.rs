@@ -46,7 +46,8 @@ pub fn save_measured(file: &Path, contents: impl AsRef<[u8]>, overwrite: bool) -
 /// # Errors
 /// Another file, unless `overwrite`; one that cannot be read.
 pub fn check_measured(file: &Path, contents: impl AsRef<[u8]>, overwrite: bool) -> Result<()> {
-    check(file, overwrite, |mut old| {
+    // By its columns alone it may be of the program or of people.
+    check_for("a table with other measurements would be replaced", file, overwrite, |mut old| {
         let mut there = Vec::new();
         old.read_to_end(&mut there).is_ok() && there == contents.as_ref()
     })
@@ -83,10 +84,13 @@ pub fn check_contents(file: &Path, contents: impl AsRef<[u8]>, overwrite: bool) 
 /// # Errors
 /// A file of others, unless `overwrite`; one that cannot be read.
 pub fn check(file: &Path, overwrite: bool, is_ours: impl FnOnce(File) -> bool) -> Result<()> {
+    check_for("a file that this command did not write would be replaced", file, overwrite, is_ours)
+}
+
+fn check_for(problem: &str, file: &Path, overwrite: bool, is_ours: impl FnOnce(File) -> bool) -> Result<()> {
     if overwrite || !is_in_the_way(file) || is_ours(input_file::open(file, "check who wrote this file")?) {
         return Ok(());
     }
-    let problem = "a file that this command did not write would be replaced";
     let error = Error::usage(problem).help("choose another place, or replace it (--overwrite, or overwrite = True)");
     Err(error.file(atomic_write::display_name(file)))
 }

@@ -116,6 +116,10 @@ pub struct Trace {
 
 /// The coarsest unit of a trace's times in nanoseconds: old profilers write whole microseconds.
 const COARSEST: i64 = 1_000;
+/// Nanoseconds between floating-point numbers of microseconds since 1970, of which programs print one decimal or two.
+const FLOAT: i64 = 250;
+/// Begins from which the unit is known.
+const ENOUGH_BEGINS: usize = 1_000;
 
 impl TrackId {
     pub fn index(self) -> usize {
@@ -147,12 +151,15 @@ impl Trace {
         self.end_before_next();
     }
 
-    /// Nanoseconds that times of threads were rounded to: what all of them are multiples of, after the first. Programs
-    /// that keep them in floating-point numbers write multiples of 0.25 µs.
-    fn unit(&self) -> i64 {
+    /// Nanoseconds that times of threads were rounded to: what all of them are multiples of, after the first.
+    pub fn unit(&self) -> i64 {
         let mut begins = self.events.iter().filter(|event| event.category.on_thread()).map(|event| event.start);
         let first = begins.next().unwrap_or(0);
-        begins.map(|begin| begin.saturating_sub(first)).fold(0, greatest_common_divisor).min(COARSEST)
+        let begins = begins.take(ENOUGH_BEGINS).map(|begin| begin.saturating_sub(first));
+        match begins.fold(0, greatest_common_divisor) {
+            exact @ 0..=1 => exact,
+            rounded => rounded.clamp(FLOAT, COARSEST),
+        }
     }
 
     /// Ends what a thread does where the next thing begins, if the two overlap in part by no more than the unit that

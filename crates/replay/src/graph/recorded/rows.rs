@@ -23,6 +23,8 @@ pub(super) struct WorkRow {
 pub(super) struct RankStep {
     /// When the step begins, in nanoseconds of the job's clock.
     pub start: i64,
+    /// Nanoseconds that the times of its trace were rounded to.
+    pub unit: i64,
     pub rows: Vec<WorkRow>,
     /// The rows of each thread and stream.
     pub tracks: Vec<(TrackId, Range<usize>)>,
@@ -165,7 +167,7 @@ pub(super) fn read(
     let parts: Vec<(usize, crate::collectives::ExchangePart)> = parts.collect();
     let rank = |(place, rank): (usize, &JobRank)| {
         let window = rank.steps[job.steps[step].of[place]].window;
-        let mut rows = RankStep { start: window.0, ..RankStep::default() };
+        let mut rows = RankStep { start: window.0, unit: rank.trace.unit(), ..RankStep::default() };
         let own = parts.iter().filter(|(_, part)| part.rank == place);
         let own: Vec<(usize, &crate::collectives::CollectiveCall)> =
             own.map(|(number, part)| (*number, exchanges.call(*part))).collect();

@@ -17,13 +17,9 @@ const WAKE_UP: i64 = 10_000_000;
 /// row to be the wait for it. Which row is the longest differs from step to step unless the thread waits.
 pub(super) const CONSISTENT: f64 = 0.8;
 
-/// Nanoseconds by which an end is later than the begin that waits for it where begin and duration were rounded each on its own. More would let rows wait for each
-/// other in a circle.
-const ROUNDING: i64 = 1;
-
-/// Whether a row ended before another in all steps.
+/// Whether a row ended before another in all steps, but for begin and duration, which are rounded each on its own.
 pub(super) fn always_ends_before(steps: &[&RankStep], from: usize, to: usize) -> bool {
-    steps.iter().all(|step| step.rows[from].end <= step.rows[to].end + ROUNDING)
+    steps.iter().all(|step| step.rows[from].end <= step.rows[to].end + step.unit.max(1))
 }
 
 /// Pairs of rows: the last one of another thread or stream that ended during a gap, and the gap.
@@ -46,7 +42,7 @@ pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(
                 continue;
             }
             let ends = &ends[usize::from(streams[track])];
-            let until = ends.partition_point(|(end, ..)| *end <= reference.rows[row].end + ROUNDING);
+            let until = ends.partition_point(|(end, ..)| *end <= reference.rows[row].end + reference.unit.max(1));
             let during = ends[..until].iter().rev().take_while(|(end, ..)| *end > known);
             let others: Vec<(i64, usize)> =
                 during.filter(|(_, of, _)| *of != track).map(|(end, _, other)| (*end, *other)).collect();
