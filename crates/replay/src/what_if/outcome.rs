@@ -73,20 +73,14 @@ pub fn predict(
     communication: &CommunicationCosts,
     changes: &[Box<dyn StepChange>],
 ) -> Result<WhatIfOutcome> {
-    let mut before = recorded.typical.time(&simulate(&recorded.typical.graph)) as f64;
     let all = &references(changes);
-    let step = recorded.typical.clone().without_backlog();
-    let settled = step.time(&simulate(&step.graph)).max(1) as f64;
-    let changed = with(Scenario { step, communication: communication.clone() }, all)?;
+    let ([settled, changed_time], changed) = compared(recorded.typical.clone(), communication.clone(), all)?;
     let schedule = simulate(&changed.step.graph);
-    let changed_time = length(&changed.step, &schedule)?;
     let critical = shares(&changed.step.graph, &critical_path(&changed.step.graph, &schedule), changed_time as u64);
-    let mut time = before * (changed_time / settled);
     let of_steps = times_of_all(recorded, communication, all)?;
-    let usual = time / before;
-    if recorded.varies {
-        [before, time] = means(&of_steps);
-    }
+    let usual = changed_time / settled;
+    let before = recorded.usual_time() as f64;
+    let time = before * if recorded.varies { ratio_of_means(&of_steps) } else { usual };
     let ratios: Vec<f64> = of_steps.iter().map(|[before, after]| after / before).collect();
     // What is asked of the step that is shown is told of the mean of all, if none is typical.
     let scale = time / before / usual;
@@ -287,9 +281,10 @@ pub(crate) fn times_of_usual(
 ) -> Result<[f64; 2]> {
     let all = &references(changes);
     if recorded.varies || recorded.steps.len() > 1 && depends_on_step(recorded, communication, changes)? {
-        return Ok(means(&times_of_all(recorded, communication, all)?));
+        let mean = recorded.mean() as f64;
+        return Ok([mean, mean * ratio_of_means(&times_of_all(recorded, communication, all)?)]);
     }
-    let step = recorded.typical.time(&simulate(&recorded.typical.graph)) as f64;
+    let step = recorded.usual_time() as f64;
     Ok([step, step * ratio(recorded.typical.clone(), communication.clone(), all)?])
 }
 
@@ -308,6 +303,12 @@ fn times_of_all(
 /// The means over steps, without changes and with them.
 fn means(of_steps: &[[f64; 2]]) -> [f64; 2] {
     [0, 1].map(|place| mean(&of_steps.iter().map(|times| times[place]).collect::<Vec<f64>>()))
+}
+
+/// The mean over steps with changes as a multiple of that without.
+fn ratio_of_means(of_steps: &[[f64; 2]]) -> f64 {
+    let [before, after] = means(of_steps);
+    after / before
 }
 
 /// The 95 % interval of the mean step with changes as a multiple of that without them, from both of each step: that of the ratio of two
@@ -384,10 +385,19 @@ fn ratio(step: StepGraph, communication: CommunicationCosts, changes: &[&dyn Ste
 
 /// The time of a step without changes and with them, in nanoseconds.
 fn times(step: StepGraph, communication: CommunicationCosts, changes: &[&dyn StepChange]) -> Result<[f64; 2]> {
-    let step = step.without_backlog();
-    let before = step.time(&simulate(&step.graph)).max(1) as f64;
-    let changed = with(Scenario { step, communication }, changes)?;
-    Ok([before, length(&changed.step, &simulate(&changed.step.graph))?])
+    compared(step, communication, changes).map(|(times, _)| times)
+}
+
+/// The same, and the changed step. Both times are of steps that were computed in the same way, so that changes that change nothing bring nothing.
+fn compared(
+    step: StepGraph,
+    communication: CommunicationCosts,
+    changes: &[&dyn StepChange],
+) -> Result<([f64; 2], Scenario)> {
+    let before = Scenario { step: step.without_backlog(), communication };
+    let time = |scenario: &Scenario| length(&scenario.step, &simulate(&scenario.step.graph));
+    let [before, changed] = [with(before.clone(), &[])?, with(before, changes)?];
+    Ok(([time(&before)?.max(1.0), time(&changed)?], changed))
 }
 
 /// A step of more than 100 days, in nanoseconds, is no answer.

@@ -185,6 +185,11 @@ impl RecordedSteps {
         (0..self.steps.len()).into_par_iter().map(time).sum::<u64>() / self.steps.len().max(1) as u64
     }
 
+    /// Nanoseconds of the typical step as it is replayed; if steps differ in what takes long, the mean.
+    pub fn usual_time(&self) -> u64 {
+        if self.varies { self.mean() } else { self.typical.time(&simulate(&self.typical.graph)) }
+    }
+
     /// The durations of a node in each of [`RecordedSteps::steps`], in nanoseconds.
     pub fn durations(&self, id: super::NodeId) -> impl Iterator<Item = u64> + '_ {
         self.durations.iter().map(move |step| step[id.index()])
