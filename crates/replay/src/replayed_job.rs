@@ -10,7 +10,9 @@ use crate::ranks::JobRank;
 use crate::request::{ReplayRequest, changes};
 use crate::simulate::{CriticalShare, NodeSchedule, critical_path, of_names, shares, simulate};
 use crate::waiting::LEAST_SHARE;
-use crate::what_if::{StepChange, WhatIfFacts, WhatIfOutcome, parse_with, predict, ratio_of_work, times_of_usual};
+use crate::what_if::{
+    StepChange, WhatIfFacts, WhatIfOutcome, parse_with, predict, ratio_of_work, still_unlike, times_of_usual,
+};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, median, percentile};
 
@@ -232,6 +234,11 @@ impl PredictionDoubts<'_> {
         }
         if let Some(bounds) = self.plain {
             outcome.after.widen(bounds);
+        }
+        if let Some(unlike) = still_unlike(recorded, changes) {
+            // Of steps that are not replayed it is known how long they take, and not what changes bring to them.
+            let [shorter, longer] = unlike.bounds().map(|bound| bound / outcome.before.max(1) as f64);
+            outcome.after.widen([shorter.min(1.0), longer.max(1.0)]);
         }
         if let Some(distortion) = self.distortion {
             outcome.after.widen(distortion.unexplained_range(outcome.after.time));

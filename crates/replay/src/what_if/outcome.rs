@@ -5,14 +5,16 @@ use super::unseen_waits::{unawaited, until_all_are_done, without_assumed_waits, 
 use super::{Scenario, StepChange, one_rank, variations};
 use crate::communication::{CommunicationCosts, GroupCost, OverlapSlowDown};
 use crate::graph::queues::LaunchQueues;
-use crate::graph::recorded::RecordedSteps;
+use crate::graph::recorded::{RecordedSteps, UnlikeSteps};
 use crate::graph::{NodeId, StepGraph, WorkKind};
 use crate::simulate::{CriticalShare, NodeSchedule, critical_path, shares, simulate};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, percentile};
 use perf4sight_base::summary::{MISSES, quantile};
 use perf4sight_base::units::Milliseconds;
+use perf4sight_traces::rank_list;
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 
 /// A predicted time in nanoseconds, with the interval over the recorded steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -113,13 +115,40 @@ pub fn predict(
         .iter()
         .flat_map(|change| change.assumption().into_iter().chain(change.doubts(&recorded.typical)))
         .chain(latency)
+        .chain(becomes_alike(recorded, changes))
         .chain(slowed(time, before * scale, &unprofiled))
         .chain(assumed_waits(time, before * scale, unwaiting))
         .chain(awaited.map(|longer| nothing_waits(&changed.step, time * longer)))
         .chain(slowed_by_communication(communication, time, before * scale, unslowed))
         .collect();
     let alone = replay_single_rank(recorded, communication, all).ok().flatten();
+    let before = made_alike(recorded, changes).map_or(before, |unlike| unlike.mean_of_all().max(before));
     Ok(WhatIfOutcome { before: before as u64, after, alone, critical, assumptions })
+}
+
+/// The steps that are not replayed, if they become like the others with changes.
+fn made_alike<'a>(recorded: &'a RecordedSteps, changes: &[Box<dyn StepChange>]) -> Option<&'a UnlikeSteps> {
+    recorded.unlike.as_ref().filter(|_| still_unlike(recorded, changes).is_none())
+}
+
+/// The steps that are not replayed, unless they are like the others with changes: those make the ranks that do something else in them do as the others do.
+pub(crate) fn still_unlike<'a>(
+    recorded: &'a RecordedSteps,
+    changes: &[Box<dyn StepChange>],
+) -> Option<&'a UnlikeSteps> {
+    let as_others: BTreeSet<u32> = changes.iter().filter_map(|change| change.rank_as_others()).collect();
+    recorded.unlike.as_ref().filter(|unlike| unlike.ranks.is_empty() || !unlike.ranks.is_subset(&as_others))
+}
+
+/// Says that steps which are not replayed are taken to become like the others.
+fn becomes_alike(recorded: &RecordedSteps, changes: &[Box<dyn StepChange>]) -> Option<String> {
+    let unlike = made_alike(recorded, changes)?;
+    Some(format!(
+        "{} alone {} something else in the steps that are not replayed: without that these take as long as the others, and the step is compared with the mean of all recorded ones, {}",
+        rank_list(&unlike.ranks),
+        if unlike.ranks.len() == 1 { "does" } else { "do" },
+        Milliseconds(unlike.mean_of_all() / 1e6)
+    ))
 }
 
 /// The relative times of a step with changes where messages take no time, and where they take the most that they may: no such
@@ -177,7 +206,8 @@ fn assumed_waits(time: f64, before: f64, unwaiting: Option<f64>) -> Option<Strin
 fn awaited(before: &StepGraph, changed: &StepGraph, schedule: &NodeSchedule) -> Option<f64> {
     let taken = |step: &StepGraph| unawaited(step).map(|transfer| step.graph.node(transfer.node).duration).sum::<u64>();
     let time = changed.time(schedule).max(1) as f64;
-    (taken(before) != taken(changed)).then(|| until_all_are_done(changed, schedule) as f64 / time)
+    let is_any = unawaited(changed).next().is_some();
+    (is_any && taken(before) != taken(changed)).then(|| until_all_are_done(changed, schedule) as f64 / time)
 }
 
 /// Says that exchanges are taken to make no difference because nothing is seen to wait for them.
@@ -280,12 +310,13 @@ pub(crate) fn times_of_usual(
     changes: &[Box<dyn StepChange>],
 ) -> Result<[f64; 2]> {
     let all = &references(changes);
-    if recorded.varies || recorded.steps.len() > 1 && depends_on_step(recorded, communication, changes)? {
-        let mean = recorded.mean() as f64;
-        return Ok([mean, mean * ratio_of_means(&times_of_all(recorded, communication, all)?)]);
-    }
-    let step = recorded.usual_time() as f64;
-    Ok([step, step * ratio(recorded.typical.clone(), communication.clone(), all)?])
+    let is_mean = recorded.varies || recorded.steps.len() > 1 && depends_on_step(recorded, communication, changes)?;
+    let [step, ratio] = match is_mean {
+        true => [recorded.mean() as f64, ratio_of_means(&times_of_all(recorded, communication, all)?)],
+        false => [recorded.usual_time() as f64, ratio(recorded.typical.clone(), communication.clone(), all)?],
+    };
+    let before = made_alike(recorded, changes).map_or(step, |unlike| unlike.mean_of_all().max(step));
+    Ok([before, step * ratio])
 }
 
 /// Nanoseconds of each recorded step without changes and with them.
