@@ -1100,6 +1100,20 @@ fn what_a_straggler_costs_now_and_then_is_the_mean_of_all_steps() {
     assert!((step - 60.0).abs() < 0.5 && (without - 50.0).abs() < 0.5, "{step} {without}");
 }
 
+/// Rank 1 takes 25 ms more in every fourth step: what a change brings, and to which step, is the same whatever else is asked.
+#[test]
+fn an_answer_does_not_depend_on_what_else_is_asked() {
+    let folder = TempDir::new().unwrap();
+    write_steps(folder.path(), |rank, number| if rank == 1 && number % 4 == 1 { 25.0 } else { 0.0 });
+    let what_ifs = ["gpu x 1", "rank 1 as the others", "bandwidth x 2"];
+    let alone = what_ifs.map(|what_if| before_and_after(&folder, what_if));
+    let request = ReplayRequest { what_ifs: what_ifs.map(str::to_owned).to_vec(), ..ReplayRequest::default() };
+    let replayed = ReplayedJob::replay(&Analysis::new(read(&folder)), &request).unwrap();
+    let together =
+        replayed.answered_scenarios().map(|(_, one)| [one.before as f64, one.after.time].map(|time| time / 1e6));
+    assert_eq!(together.collect::<Vec<_>>(), alone);
+}
+
 /// The clock of rank 1 is set on by a second in the middle of forty steps, in which rank 0 waits 30 ms for it.
 #[test]
 fn a_clock_that_was_set_is_told_and_taken_back() {

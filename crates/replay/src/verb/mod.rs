@@ -367,8 +367,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<String> {
     });
     let varies = replayed.mean.map(|mean| {
         format!(
-            "steps differ in what takes long in them{}: the replayed step that is shown is the one of median length, and those of all what-ifs are the mean of all, {} without a change",
-            replayed.shown_by.as_ref().map_or_else(String::new, |text| format!(", as the what-if \"{text}\" shows, which brings some of them more than others")),
+            "steps differ in what takes long in them: the replayed step that is shown is the one of median length, and those of all what-ifs are the mean of all, {} without a change",
             Milliseconds(mean as f64 / 1e6)
         )
     });

@@ -27,7 +27,7 @@ pub use in_half::{ALL as ALL_IN_HALF, HalfPrecisionShares};
 pub use kernel::{KernelBits, class_of_kernel};
 pub use one_rank::one_rank;
 pub use outcome::{StepPrediction, WhatIfOutcome, changed_step, predict};
-pub(crate) use outcome::{depends_on_step, ratio_of_work, still_unlike, times_of_usual};
+pub(crate) use outcome::{depends_on_step, ratio_of_work, still_unlike};
 pub use tf32::Tf32;
 pub use variations::variations;
 

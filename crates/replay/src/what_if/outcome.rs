@@ -57,6 +57,17 @@ pub struct WhatIfOutcome {
     pub assumptions: Vec<String>,
 }
 
+impl WhatIfOutcome {
+    /// The same with the sentence that both steps are the mean of all, since the changes bring more to some than to others.
+    pub(crate) fn of_mean(mut self) -> Self {
+        let before = Milliseconds(self.before as f64 / 1e6);
+        self.assumptions.push(format!(
+            "it brings some steps more than others: both steps are the mean of all, {before} without the change"
+        ));
+        self
+    }
+}
+
 /// The percentiles over the recorded steps that bound a prediction.
 const BOUNDS: [f64; 2] = [5.0, 95.0];
 
@@ -298,25 +309,6 @@ pub fn changed_step(
 ) -> Result<StepGraph> {
     let typical = Scenario { step: recorded.typical.clone(), communication: communication.clone() };
     Ok(with(typical, &references(changes))?.step)
-}
-
-/// Nanoseconds of a step without changes and with them: of the typical one, or on average of all where none is typical for that.
-///
-/// # Errors
-/// A change that cannot be made to the step.
-pub(crate) fn times_of_usual(
-    recorded: &RecordedSteps,
-    communication: &CommunicationCosts,
-    changes: &[Box<dyn StepChange>],
-) -> Result<[f64; 2]> {
-    let all = &references(changes);
-    let is_mean = recorded.varies || recorded.steps.len() > 1 && depends_on_step(recorded, communication, changes)?;
-    let [step, ratio] = match is_mean {
-        true => [recorded.mean() as f64, ratio_of_means(&times_of_all(recorded, communication, all)?)],
-        false => [recorded.usual_time() as f64, ratio(recorded.typical.clone(), communication.clone(), all)?],
-    };
-    let before = made_alike(recorded, changes).map_or(step, |unlike| unlike.mean_of_all().max(step));
-    Ok([before, step * ratio])
 }
 
 /// Nanoseconds of each recorded step without changes and with them.
