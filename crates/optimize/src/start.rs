@@ -84,6 +84,7 @@ impl RecordedStart {
         let mut recorded = RecordedSteps::build(&analysis.job, &analysis.exchanges, &analysis.clocks)?;
         let mut warnings = analysis.warnings();
         warnings.extend(replay_error_warning(&recorded));
+        warnings.extend(analysis.job.not_replayed_warning(&recorded.steps, "gains"));
         let some_exchange = without_exchange(analysis);
         let within_steps = recorded.typical.ranks.iter().any(|rank| rank.silent_passes > 0);
         let accumulates = within_steps || some_exchange.is_some() || analysis.job.cycle > 1;
@@ -132,7 +133,12 @@ impl RecordedStart {
 
     /// What the step is that predictions are of, in words.
     pub fn step(&self) -> &'static str {
-        if self.recorded.varies { "mean step" } else { "step" }
+        match (self.recorded.varies, &self.recorded.unlike) {
+            (true, None) => "mean step",
+            (false, None) => "step",
+            (true, Some(_)) => "mean of the replayed steps",
+            (false, Some(_)) => "replayed step",
+        }
     }
 
     /// The number of the rank whose work ends last.
@@ -257,11 +263,16 @@ const LONG: f64 = 0.1;
 /// The others have to wait for the same rank in at least this share of the steps.
 const STEADY: f64 = 0.5;
 
+/// From this share of all waiting on, that for one rank is what there is to tell.
+const MOST: f64 = 0.5;
+
 /// That the others wait for a rank, which no change here makes shorter.
 fn straggler(analysis: &Analysis, recorded: &RecordedSteps, communication: &CommunicationCosts) -> Option<String> {
     let first = analysis.first_straggler()?;
     let number = analysis.job.ranks[first.rank].number;
-    let is_certain = first.steadiness >= STEADY && first.stands_out && first.caused.mean > analysis.waiting.uncertainty;
+    let is_usual = first.steadiness >= STEADY && first.stands_out;
+    let is_now_and_then = first.occasions.len() > 1 && first.of_all >= MOST;
+    let is_certain = (is_usual || is_now_and_then) && first.caused.mean > analysis.waiting.uncertainty;
     if !is_certain || first.share < LONG {
         return None;
     }

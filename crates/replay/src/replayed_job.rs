@@ -10,7 +10,7 @@ use crate::ranks::JobRank;
 use crate::request::{ReplayRequest, changes};
 use crate::simulate::{CriticalShare, NodeSchedule, critical_path, of_names, shares, simulate};
 use crate::waiting::LEAST_SHARE;
-use crate::what_if::{StepChange, WhatIfFacts, WhatIfOutcome, parse_with, predict, ratio_of_work, times_of_usual};
+use crate::what_if::{StepChange, WhatIfOutcome, predict, ratio_of_work, still_unlike};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, median, percentile};
 
@@ -33,8 +33,6 @@ pub struct ReplayedJob {
     pub ahead: Option<u64>,
     /// Nanoseconds of a step, and of one in which the rank that the others wait for longest is as they are; none if they do not wait for long, or no other does the same.
     pub without_straggler: Option<[f64; 2]>,
-    /// The scenario that shows it, if the steps themselves do not.
-    pub shown_by: Option<String>,
     /// Nanoseconds between which a step without recording is; none if its time is known.
     pub plain_bounds: Option<[u64; 2]>,
     /// The time on the critical path of the typical step by rank and kind, the largest first.
@@ -114,39 +112,38 @@ impl ReplayedJob {
     /// Traces whose operations wait for each other in a circle, a table of costs that cannot be read.
     pub fn replay(analysis: &Analysis, request: &ReplayRequest) -> Result<Self> {
         let Analysis { job, exchanges, clocks, .. } = analysis;
-        let (mut recorded, left_out) = RecordedSteps::with_left_out(job, exchanges, clocks)?;
+        let (recorded, left_out) = RecordedSteps::with_left_out(job, exchanges, clocks)?;
         let known = request.known_of(job)?;
-        let shown_by = request.depends_on_step(&recorded, &known)?;
-        if shown_by.is_some() {
-            recorded.take_mean_of_all();
-        }
+        let straggler = without_straggler(analysis);
+        let texts: Vec<String> = request.what_ifs.iter().cloned().chain(straggler.clone()).collect();
+        let depend = request.depend_on_step(&texts, &recorded, &known)?;
+        let of_all = depend.contains(&true).then(|| recorded.clone());
         let steps = steps(&recorded);
-        let [least, undisturbed, as_recorded] = [recorded.least(), recorded.typical.clone(), recorded.as_recorded()]
-            .map(|step| step.time(&simulate(&step.graph)));
+        let [undisturbed, as_recorded] =
+            [recorded.typical.clone(), recorded.as_recorded()].map(|step| step.time(&simulate(&step.graph)));
         request.check_plain(&recorded)?;
-        let distortion =
-            request.plain_step(analysis, &recorded.steps).map(|plain| (plain, recorded.take_out_distortion(plain)));
-        let communication = request.communication(&recorded)?;
         let ahead = lead_of_threads(analysis, &recorded);
-        let before = recorded.typical.time(&simulate(&recorded.typical.graph));
-        if before == 0 {
-            return Err(nothing_to_replay());
-        }
-        let mean = recorded.varies.then(|| recorded.mean());
-        let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != StepCorrection::None);
-        let own = mean.unwrap_or(before);
-        let plain_bounds = (!is_known).then(|| [least.min(own), mean.unwrap_or(as_recorded).max(own)]);
-        let doubts = PredictionDoubts {
-            is_partial: !job.missing().is_empty() || analysis.unknown_waiting().is_some(),
-            plain: plain_bounds.map(|bounds| bounds.map(|bound| bound as f64 / own.max(1) as f64)),
-            distortion: distortion.as_ref().map(|(_, distortion)| distortion),
-        };
-        let predicted = |text: &String| -> Result<WhatIfOutcome> {
+        let usual = StepBaseline::new(analysis, request, recorded)?;
+        let of_all = of_all.map(|mut recorded| {
+            recorded.take_mean_of_all();
+            StepBaseline::new(analysis, request, recorded)
+        });
+        let of_all = of_all.transpose()?;
+        let predicted = |(text, depends): (&String, bool)| -> Result<WhatIfOutcome> {
             job.doubtful_launches().map_or(Ok(()), Err)?;
-            doubts.predict(&recorded, &communication, &changes(text, &known)?)
+            let changes = changes(text, &known)?;
+            match of_all.as_ref().filter(|_| depends) {
+                Some(of_all) => Ok(of_all.predict(analysis, &changes)?.of_mean()),
+                None => usual.predict(analysis, &changes),
+            }
         };
-        let what_ifs = request.what_ifs.iter().map(|text| (text.clone(), predicted(text))).collect();
-        let without_straggler = without_straggler(analysis, &recorded, &communication);
+        let mut what_ifs: Vec<(String, Result<WhatIfOutcome>)> =
+            texts.into_iter().zip(depend).map(|(text, depends)| (text.clone(), predicted((&text, depends)))).collect();
+        let without_straggler = straggler.and_then(|_| what_ifs.pop()?.1.ok());
+        let without_straggler = without_straggler.map(|outcome| [outcome.before as f64, outcome.after.time]);
+        let StepBaseline { recorded, communication, distortion, plain_bounds, .. } = usual;
+        let before = recorded.typical.time(&simulate(&recorded.typical.graph));
+        let mean = recorded.varies.then(|| recorded.mean());
         let step = recorded.typical;
         let schedule = simulate(&step.graph);
         let path = critical_path(&step.graph, &schedule);
@@ -161,7 +158,6 @@ impl ReplayedJob {
             mean,
             ahead,
             without_straggler,
-            shown_by,
             plain_bounds,
             critical: shares(&step.graph, &path, before),
             names: names.into_iter().map(|(name, time)| (name.to_owned(), time)).collect(),
@@ -208,32 +204,52 @@ impl ReplayedJob {
     }
 }
 
-/// What makes predictions less certain than the recorded steps show.
-struct PredictionDoubts<'a> {
-    /// Whether ranks without a trace take part, or it is not known which ranks wait for which.
-    is_partial: bool,
-    /// How much shorter and longer a step without recording may be; none if it is known.
-    plain: Option<[f64; 2]>,
-    distortion: Option<&'a RecordingDistortion>,
+/// The steps that changes are compared with, and what makes predictions less certain than these show.
+struct StepBaseline {
+    recorded: RecordedSteps,
+    communication: CommunicationCosts,
+    distortion: Option<(PlainStep, RecordingDistortion)>,
+    /// Nanoseconds of a step, replayed.
+    own: u64,
+    /// Nanoseconds between which a step without recording is; none if its time is known.
+    plain_bounds: Option<[u64; 2]>,
 }
 
-impl PredictionDoubts<'_> {
-    fn predict(
-        &self,
-        recorded: &RecordedSteps,
-        communication: &CommunicationCosts,
-        changes: &[Box<dyn StepChange>],
-    ) -> Result<WhatIfOutcome> {
+impl StepBaseline {
+    /// Takes out what recording added, where that is known.
+    fn new(analysis: &Analysis, request: &ReplayRequest, mut recorded: RecordedSteps) -> Result<Self> {
+        let [least, as_recorded] =
+            [recorded.least(), recorded.as_recorded()].map(|step| step.time(&simulate(&step.graph)));
+        let distortion =
+            request.plain_step(analysis, &recorded.steps).map(|plain| (plain, recorded.take_out_distortion(plain)));
+        let communication = request.communication(&recorded)?;
+        let own = recorded.usual_time();
+        if own == 0 {
+            return Err(nothing_to_replay());
+        }
+        let is_known = distortion.as_ref().is_some_and(|(_, distortion)| distortion.correction != StepCorrection::None);
+        let longest = if recorded.varies { own } else { as_recorded.max(own) };
+        let plain_bounds = (!is_known).then(|| [least.min(own), longest]);
+        Ok(StepBaseline { recorded, communication, distortion, own, plain_bounds })
+    }
+
+    fn predict(&self, analysis: &Analysis, changes: &[Box<dyn StepChange>]) -> Result<WhatIfOutcome> {
+        let StepBaseline { recorded, communication, .. } = self;
         let mut outcome = predict(recorded, communication, changes)?;
-        if self.is_partial {
+        if !analysis.job.missing().is_empty() || analysis.unknown_waiting().is_some() {
             // As long as all wait for a rank without a trace, what the others do changes nothing; or it does the same.
             let alike = ratio_of_work(recorded, communication, changes)?.unwrap_or(1.0);
             [1.0, alike].iter().for_each(|ratio| outcome.after.include(ratio * outcome.before as f64));
         }
-        if let Some(bounds) = self.plain {
-            outcome.after.widen(bounds);
+        if let Some(bounds) = self.plain_bounds {
+            outcome.after.widen(bounds.map(|bound| bound as f64 / self.own as f64));
         }
-        if let Some(distortion) = self.distortion {
+        if let Some(unlike) = still_unlike(recorded, changes) {
+            // Of steps that are not replayed it is known how long they take, and not what changes bring to them.
+            let [shorter, longer] = unlike.bounds().map(|bound| bound / outcome.before.max(1) as f64);
+            outcome.after.widen([shorter.min(1.0), longer.max(1.0)]);
+        }
+        if let Some((_, distortion)) = &self.distortion {
             outcome.after.widen(distortion.unexplained_range(outcome.after.time));
         }
         Ok(outcome)
@@ -273,16 +289,10 @@ fn steps(recorded: &RecordedSteps) -> Vec<ReplayedStep> {
     recorded.recorded.iter().enumerate().map(step).collect()
 }
 
-/// Nanoseconds of a step, and of one in which the first straggler is as the others; none if it makes nobody wait for long, or no other rank does the same.
-fn without_straggler(
-    analysis: &Analysis,
-    recorded: &RecordedSteps,
-    communication: &CommunicationCosts,
-) -> Option<[f64; 2]> {
+/// The scenario in which the rank that the others wait for longest is as they are; none if they do not wait for long.
+fn without_straggler(analysis: &Analysis) -> Option<String> {
     let first = analysis.first_straggler().filter(|first| first.share >= LEAST_SHARE)?;
-    let number = analysis.job.ranks[first.rank].number;
-    let as_others = parse_with(&format!("rank {number} as the others"), &WhatIfFacts::default()).ok()?;
-    times_of_usual(recorded, communication, &[as_others]).ok()
+    Some(format!("rank {} as the others", analysis.job.ranks[first.rank].number))
 }
 
 /// Each rank's part of the typical step; its interval is as wide as its parts of the recorded steps differ.

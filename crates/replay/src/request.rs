@@ -167,9 +167,14 @@ impl ReplayRequest {
             .expected("milliseconds of a step of the same job without the profiler"))
     }
 
-    /// The first scenario that brings something else to the typical step than to all recorded ones. One that cannot be asked is refused
+    /// Of each of some scenarios whether it brings something else to the typical step than to all recorded ones. One that cannot be asked is refused
     /// later.
-    pub(crate) fn depends_on_step(&self, recorded: &RecordedSteps, known: &WhatIfFacts) -> Result<Option<String>> {
+    pub(crate) fn depend_on_step(
+        &self,
+        what_ifs: &[String],
+        recorded: &RecordedSteps,
+        known: &WhatIfFacts,
+    ) -> Result<Vec<bool>> {
         let communication = self.communication(recorded)?;
         let depends = |text: &String| {
             changes(text, known)
@@ -177,7 +182,7 @@ impl ReplayRequest {
                 .unwrap_or(false)
         };
         let has_typical = !recorded.varies && recorded.steps.len() > 1;
-        Ok(self.what_ifs.iter().find(|text| has_typical && depends(text)).cloned())
+        Ok(what_ifs.iter().map(|text| has_typical && depends(text)).collect())
     }
 
     /// What an all-reduce of so many ranks costs by the table, if there is one.

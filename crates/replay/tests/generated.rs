@@ -643,6 +643,9 @@ fn steps_that_differ_are_answered_by_their_mean() {
             assert!((answer - truth).abs() < 0.01, "case {case}, rank {rank}: {answer:.3} for {truth:.3}, {outcome:?}");
             let [low, high] = [outcome.after.low, outcome.after.high].map(|bound| bound / outcome.before as f64);
             assert!(low <= truth && truth <= high, "case {case}, rank {rank}: {truth:.3} is not {low:.3} to {high:.3}");
+            let nothing = asked(&folder, "gpu x 1");
+            let (_, outcome) = nothing.answered_scenarios().next().unwrap();
+            assert_eq!(outcome.after.time, outcome.before as f64, "case {case}");
         }
     }
 }
@@ -1095,6 +1098,20 @@ fn what_a_straggler_costs_now_and_then_is_the_mean_of_all_steps() {
     let replayed = ReplayedJob::replay(&Analysis::new(read(&folder)), &ReplayRequest::default()).unwrap();
     let [step, without] = replayed.without_straggler.unwrap().map(|time| time / 1e6);
     assert!((step - 60.0).abs() < 0.5 && (without - 50.0).abs() < 0.5, "{step} {without}");
+}
+
+/// Rank 1 takes 25 ms more in every fourth step: what a change brings, and to which step, is the same whatever else is asked.
+#[test]
+fn an_answer_does_not_depend_on_what_else_is_asked() {
+    let folder = TempDir::new().unwrap();
+    write_steps(folder.path(), |rank, number| if rank == 1 && number % 4 == 1 { 25.0 } else { 0.0 });
+    let what_ifs = ["gpu x 1", "rank 1 as the others", "bandwidth x 2"];
+    let alone = what_ifs.map(|what_if| before_and_after(&folder, what_if));
+    let request = ReplayRequest { what_ifs: what_ifs.map(str::to_owned).to_vec(), ..ReplayRequest::default() };
+    let replayed = ReplayedJob::replay(&Analysis::new(read(&folder)), &request).unwrap();
+    let together =
+        replayed.answered_scenarios().map(|(_, one)| [one.before as f64, one.after.time].map(|time| time / 1e6));
+    assert_eq!(together.collect::<Vec<_>>(), alone);
 }
 
 /// The clock of rank 1 is set on by a second in the middle of forty steps, in which rank 0 waits 30 ms for it.
@@ -1946,38 +1963,51 @@ fn stages_of_a_pipeline_wait_in_turn_and_a_slow_link_is_told() {
     assert!(analysis.stragglers.iter().all(|one| one.busier < 0.005), "{:?}", analysis.stragglers);
 }
 
-/// Steps of 6 ms, behind every third of which rank 1 evaluates for 30 ms, within the step: it begins the next one 30 ms later, for which rank 0 waits. A step behind one
-/// like itself takes 6 ms, whatever rank 1 does.
+/// A rank evaluates for 30 ms, or does what no trace shows, after every second or third step of 6 ms, and the other one waits for it in the step that follows: a
+/// step takes 6 ms and a half or a third of 30, and 6 without that. A change that changes nothing leaves the mean of all steps within its interval.
 #[test]
 fn what_a_rank_did_until_it_began_its_step_is_told() {
-    for every in [2, 3] {
+    for (every, is_recorded) in [(2, true), (3, true), (2, false), (3, false)] {
         let folder = TempDir::new().unwrap();
-        let (mut begins, mut events) = ([0.0; 2], [Vec::new(), Vec::new()]);
-        for number in 0..12 {
-            let end = begins[1] + 6_000.0;
-            for (rank, events) in events.iter_mut().enumerate() {
-                let begin = begins[rank];
-                let evaluation = if rank == 1 && number % every == every - 1 { 30_000.0 } else { 0.0 };
-                let args = r#""Collective name":"allreduce","In msg nelems":64,"dtype":"Float","Group size":2"#;
-                events.push(on(20, "kernel", "gemm", [begin, 5_000.0], ""));
-                events.push(on(21, "kernel", ALL_REDUCE, [begin + 5_000.0, end - begin - 5_100.0], args));
-                events.push(event("cuda_runtime", "cudaDeviceSynchronize", [begin + 10.0, end - begin - 60.0], ""));
-                if evaluation > 0.0 {
-                    events.push(on(20, "kernel", "evaluate", [end, evaluation], ""));
-                }
-                events.push(step(number, [begin, end + evaluation - begin]));
-                begins[rank] = end + evaluation;
-            }
-        }
-        (0..).zip(&events).for_each(|(rank, events)| write(folder.path(), rank, 2, 0, events));
+        write_evaluations(folder.path(), every, is_recorded);
         let first = Analysis::new(read(&folder)).stragglers.swap_remove(0);
-        let doing = || RankActivity::Kernel("evaluate".to_owned());
-        let told = [RankActivity::Before(Box::new(doing())), doing()];
+        let doing = match is_recorded {
+            true => RankActivity::Kernel("evaluate".to_owned()),
+            false => RankActivity::Nothing { before: None },
+        };
+        let told = [RankActivity::Before(Box::new(doing.clone())), doing];
         let longest = first.excess.iter().find(|one| told.contains(&one.activity)).unwrap();
         assert!(first.rank == 1 && longest.longer() > 14.9, "{first:?}");
+        let mean = 6.0 + 30.0 / f64::from(every);
         let [before, after] = before_and_after(&folder, "rank 1 as the others");
-        assert!([before, after].iter().all(|time| (time - 6.0).abs() < 0.1), "{before} {after}");
+        assert!((before - mean).abs() < 0.1 && (after - 6.0).abs() < 0.1, "{every}: {before} {after}");
+        let replayed = asked(&folder, "gpu x 1");
+        let (_, nothing) = replayed.answered_scenarios().next().unwrap();
+        let [low, high] = [nothing.after.low, nothing.after.high].map(|bound| bound / 1e6);
+        assert!(nothing.after.time == nothing.before as f64 && low < mean && mean < high, "{nothing:?}");
     }
+}
+
+/// Twelve steps of two ranks, of which rank 1 takes 30 ms more after every so many, with a kernel or without any event.
+fn write_evaluations(folder: &Path, every: u32, is_recorded: bool) {
+    let (mut begins, mut events) = ([0.0; 2], [Vec::new(), Vec::new()]);
+    for number in 0..12 {
+        let end = begins[1] + 6_000.0;
+        for (rank, events) in events.iter_mut().enumerate() {
+            let begin = begins[rank];
+            let evaluation = if rank == 1 && number % every == every - 1 { 30_000.0 } else { 0.0 };
+            let args = r#""Collective name":"allreduce","In msg nelems":64,"dtype":"Float","Group size":2"#;
+            events.push(on(20, "kernel", "gemm", [begin, 5_000.0], ""));
+            events.push(on(21, "kernel", ALL_REDUCE, [begin + 5_000.0, end - begin - 5_100.0], args));
+            events.push(event("cuda_runtime", "cudaDeviceSynchronize", [begin + 10.0, end - begin - 60.0], ""));
+            if evaluation > 0.0 && is_recorded {
+                events.push(on(20, "kernel", "evaluate", [end, evaluation], ""));
+            }
+            events.push(step(number, [begin, end + evaluation - begin]));
+            begins[rank] = end + evaluation;
+        }
+    }
+    (0..).zip(&events).for_each(|(rank, events)| write(folder, rank, 2, 0, events));
 }
 
 /// Three pairs reduce 4 MB in 10 us, the one of ranks 1 and 4 in 60; all ranks then reduce together, and wait 50 us for these two, which work no longer.

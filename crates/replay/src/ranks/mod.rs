@@ -76,6 +76,8 @@ pub(crate) enum ExcludedSteps {
     WarmUp,
 }
 
+/// Steps that a warning names at most.
+const NAMED_STEPS: usize = 4;
 /// Steps of a warm-up are this many times as long as the longest of the others.
 const WARM_UP: i64 = 2;
 /// Steps after it, at least.
@@ -289,6 +291,33 @@ impl TrainingJob {
         let of_rank = |(rank, step): (&JobRank, &usize)| rank.steps[*step].window.1 - rank.steps[*step].window.0;
         let longest = |step: &JobStep| self.ranks.iter().zip(&step.of).map(of_rank).max().unwrap_or(0);
         self.steps.iter().map(|step| longest(step).max(1) as f64).collect()
+    }
+
+    /// Nanoseconds of each step on the rank whose steps have the largest sum. The longest rank of each single step changes where ranks are ahead of each
+    /// other by different times, and the sum of these steps is longer than the job.
+    pub(crate) fn own_lengths(&self) -> Vec<i64> {
+        let of_rank = |rank: usize| -> Vec<i64> {
+            let work = |step: &JobStep| self.ranks[rank].steps[step.of[rank]].work;
+            self.steps.iter().map(work).map(|(begin, end)| end - begin).collect()
+        };
+        let longest = (0..self.ranks.len()).map(of_rank).rev().max_by_key(|lengths| lengths.iter().sum::<i64>());
+        longest.unwrap_or_default()
+    }
+
+    /// Says which steps are not replayed, by their index in [`TrainingJob::steps`], and that `answers` are of the others alone; none if all are.
+    pub fn not_replayed_warning(&self, replayed: &[usize], answers: &str) -> Option<String> {
+        let (all, alike) = (self.steps.len(), replayed.len());
+        let others = self.steps.iter().enumerate().filter(|(index, _)| !replayed.contains(index));
+        let mut names: Vec<String> = others.map(|(_, step)| step.name.clone()).collect();
+        let more = names.len().saturating_sub(NAMED_STEPS);
+        names.truncate(NAMED_STEPS);
+        names.extend((more > 0).then(|| format!("{more} more")));
+        (!names.is_empty()).then(|| {
+            format!(
+                "{alike} of {all} steps are replayed, and {answers} are of these alone: in the others the ranks do something else ({})",
+                names.join(", ")
+            )
+        })
     }
 
     /// The ranks that are not given; empty if the number of ranks is not known.

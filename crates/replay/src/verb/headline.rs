@@ -5,6 +5,7 @@ use crate::collectives::{CollectiveOperation, GroupKnowledge};
 use crate::replayed_job::ReplayedJob;
 use crate::waiting::{ActivityExcess, LEAST_SHARE, RankActivity, SlowLink, Straggler};
 use perf4sight_base::stats::mean;
+use perf4sight_base::summary::ValueSummary;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::rank_list;
 use perf4sight_traces::shortened::brief;
@@ -26,8 +27,12 @@ pub(super) fn headline(analysis: &Analysis, replayed: Option<&ReplayedJob>) -> S
             Percent(error.under_load)
         )
     });
-    let costs = replayed.and_then(|replayed| replayed.without_straggler);
-    let costs = costs.map(|[step, without]| StragglerCosts { step: step / 1e6, without: without / step.max(1.0) });
+    let costs = |[step, without]: [f64; 2]| StragglerCosts {
+        step: step / 1e6,
+        without: without / step.max(1.0),
+        number: analysis.first_straggler().map_or(0, |first| analysis.job.ranks[first.rank].number),
+    };
+    let costs = replayed.and_then(|replayed| replayed.without_straggler).map(costs);
     format!("{}{}", who_waits(analysis, costs), replay.unwrap_or_default())
 }
 
@@ -38,6 +43,8 @@ struct StragglerCosts {
     step: f64,
     /// The step in which it is as the others, as a multiple of that.
     without: f64,
+    /// The number of the rank.
+    number: u32,
 }
 
 impl StragglerCosts {
@@ -49,7 +56,10 @@ impl StragglerCosts {
     fn sentence(self) -> String {
         let [without, step] = [self.step * self.without, self.step].map(Milliseconds);
         match self.without <= 1.0 - NOTHING {
-            true => format!("; by the replay a step without that takes {without} instead of {step}"),
+            true => format!(
+                "; with rank {} as the others a step takes {without} instead of {step}, by the replay",
+                self.number
+            ),
             false => format!("; the replayed step of {step} is no longer for that"),
         }
     }
@@ -226,7 +236,15 @@ const STEADY: f64 = 0.5;
 
 /// Whether waiting for the first straggler is longer than chance and uncertain clocks explain.
 fn certain(analysis: &Analysis, first: &Straggler) -> bool {
-    first.steadiness >= STEADY && first.stands_out && (clocks_show(analysis, first) || durations_show(first))
+    let is_shown = clocks_show(analysis, first) || durations_show(first);
+    first.steadiness >= STEADY && first.stands_out && is_steady(analysis, first) && is_shown
+}
+
+/// Whether the others wait for a rank by more than steps differ, whatever the clocks show: the interval of that alone is above zero.
+fn is_steady(analysis: &Analysis, first: &Straggler) -> bool {
+    let steps = analysis.waiting.steps.iter().map(|step| step.caused_waiting(first.rank));
+    let interval = ValueSummary::compute(&steps.collect::<Vec<_>>()).and_then(|caused| caused.interval);
+    interval.is_none_or(|[low, _]| low > 0.0)
 }
 
 /// From this share of all waiting on, that for one rank is what there is to tell.
@@ -237,7 +255,9 @@ fn is_occasional(analysis: &Analysis, first: &Straggler) -> bool {
     let shortest = first.occasions.iter().copied().fold(f64::INFINITY, f64::min);
     let is_certain = shortest > 2.0 * analysis.waiting.uncertainty || durations_show(first);
     let is_chance = !first.stands_out && first.of_all < ALONE;
-    first.of_all >= MOST && !is_chance && first.occasions.len() > 1 && is_certain
+    let occasions = first.occasions.len();
+    let is_seldom = occasions as f64 <= STEADY * analysis.job.steps.len() as f64 || is_steady(analysis, first);
+    first.of_all >= MOST && !is_chance && occasions > 1 && is_seldom && is_certain
 }
 
 /// Other ranks that make others wait nearly as long are part of the answer from this share of that for the first on.
@@ -335,7 +355,13 @@ fn reasons(first: &Straggler, explains: impl Fn(f64) -> bool) -> Option<String> 
     let is_later_start = |one: &ActivityExcess| one.activity == RankActivity::LaterStart && !durations_show(first);
     let is_cause = |one: &&ActivityExcess| !one.activity.is_before() || is_later_start(one);
     let longest = first.excess.iter().filter(|one| explains(one.longer())).filter(is_cause).take(NAMED);
-    let parts: Vec<String> = longest.map(|one| excess(first, one)).collect();
+    let longest: Vec<&ActivityExcess> = longest.collect();
+    let is_part = |one: &ActivityExcess| {
+        let mut all = longest.iter().filter(|all| all.activity.is_together());
+        all.any(|all| *all != one && all.activity == one.activity.without_name())
+    };
+    let parts = longest.iter().map(|one| if is_part(one) { part(one) } else { excess(first, one) });
+    let parts: Vec<String> = parts.collect();
     let when = if first.on_occasions { "; in these steps it" } else { "; it" };
     (!parts.is_empty()).then(|| format!("{when} {}", parts.join("; ")))
 }
@@ -355,6 +381,11 @@ fn excess(first: &Straggler, one: &ActivityExcess) -> String {
         | RankActivity::Nothing { .. } => "",
     };
     format!("takes {longer} longer: {}, {}{unasked}", one.activity.kind(), brief(&one.activity.name()))
+}
+
+/// What is part of what was named before it, as one operation of all together.
+fn part(one: &ActivityExcess) -> String {
+    format!("of that {}: {}", Milliseconds(one.longer()), brief(&one.activity.name()))
 }
 
 /// What a rank does until it begins its step later than the others, if that is most of it.

@@ -351,7 +351,9 @@ const DISTURBED: f64 = 5.0;
 
 /// Warnings about the replay.
 fn replay_warnings(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<String> {
-    let (unlike, independent) = (left_out_warning(analysis, replayed), independent(analysis, replayed));
+    let steps: Vec<usize> = replayed.steps.iter().map(|step| step.step).collect();
+    let (unlike, independent) =
+        (analysis.job.not_replayed_warning(&steps, "what-ifs"), independent(analysis, replayed));
     let alone = (replayed.steps.len() == 1 && replayed.answered_scenarios().next().is_some())
         .then(|| "by how much steps differ is not known of one alone, and is in no interval of what-ifs".to_owned());
     let far = (replayed.worst() > FAR)
@@ -365,8 +367,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<String> {
     });
     let varies = replayed.mean.map(|mean| {
         format!(
-            "steps differ in what takes long in them{}: the replayed step that is shown is the one of median length, and those of all what-ifs are the mean of all, {} without a change",
-            replayed.shown_by.as_ref().map_or_else(String::new, |text| format!(", as the what-if \"{text}\" shows, which brings some of them more than others")),
+            "steps differ in what takes long in them: the replayed step that is shown is the one of median length, and those of all what-ifs are the mean of all, {} without a change",
             Milliseconds(mean as f64 / 1e6)
         )
     });
@@ -435,27 +436,6 @@ fn unlike_record(replayed: &ReplayedJob) -> Option<Error> {
         ))
         .help("traces that contradict themselves or are incomplete give such replays; the warnings name what was found")
     })
-}
-
-/// Steps that a warning names at most.
-const NAMED_STEPS: usize = 4;
-
-/// Which steps are not replayed.
-fn left_out_warning(analysis: &Analysis, replayed: &ReplayedJob) -> Option<String> {
-    let (all, alike) = (analysis.job.steps.len(), replayed.steps.len());
-    if alike == all {
-        return None;
-    }
-    let is_replayed = |index: usize| replayed.steps.iter().any(|step| step.step == index);
-    let others = analysis.job.steps.iter().enumerate().filter(|(index, _)| !is_replayed(*index));
-    let mut names: Vec<String> = others.map(|(_, step)| step.name.clone()).collect();
-    let more = names.len().saturating_sub(NAMED_STEPS);
-    names.truncate(NAMED_STEPS);
-    names.extend((more > 0).then(|| format!("{more} more")));
-    let names = names.join(", ");
-    Some(format!(
-        "{alike} of {all} steps are replayed, and what-ifs are of these alone: in the others the ranks do something else ({names})"
-    ))
 }
 
 /// Ranks of which nobody knows whom they wait for.

@@ -55,7 +55,7 @@ impl RankActivity {
     }
 
     /// The activity that stands for all of its kind. A later start, and time that is not recorded, keep their place in the step.
-    pub(super) fn without_name(&self) -> Self {
+    pub(crate) fn without_name(&self) -> Self {
         let all = || ALL_TOGETHER.to_owned();
         match self {
             RankActivity::Kernel(_) => RankActivity::Kernel(all()),
@@ -87,6 +87,9 @@ impl RankActivity {
             | RankActivity::Python(name)
             | RankActivity::Range(name) => name.clone(),
             RankActivity::LaterStart => BEFORE.to_owned(),
+            RankActivity::Before(doing) if **doing == (RankActivity::Nothing { before: None }) => {
+                format!("at the end, {BEFORE}")
+            }
             RankActivity::Before(doing) => format!("{} {BEFORE}", doing.name()),
             RankActivity::Nothing { before: Some(next) } => format!("before {next}"),
             RankActivity::Nothing { before: None } => "at the end of the step".to_owned(),
@@ -128,7 +131,9 @@ pub fn activities(
             let later = begin((index, step)) - first(index, step);
             sums.insert(RankActivity::LaterStart, later);
             let before = activities_within(rank, &pieces, (own.window.0 - later, own.window.0)).into_iter();
-            let known = before.filter(|(doing, _)| !matches!(doing, RankActivity::Nothing { .. }));
+            // Whatever is before the trace is not in it.
+            let is_recorded = step.of[index] > 0;
+            let known = before.filter(|(doing, _)| is_recorded || !matches!(doing, RankActivity::Nothing { .. }));
             sums.extend(known.map(|(doing, time)| (RankActivity::Before(Box::new(doing)), time)));
             sums
         };

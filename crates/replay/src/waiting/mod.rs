@@ -20,12 +20,11 @@ pub use timed::TimedExchange;
 
 use crate::clocks::RankClocks;
 use crate::collectives::RankExchanges;
-use crate::ranks::{JobRank, JobStep, TrainingJob};
+use crate::ranks::{JobRank, TrainingJob};
 use layers::ActivityId;
 use origin::RankWait;
 use perf4sight_base::summary::ValueSummary;
 use perf4sight_traces::intervals::{Interval, clipped};
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -139,26 +138,13 @@ fn idle(job: &TrainingJob, exchanges: &RankExchanges, clocks: &RankClocks) -> Ve
 
 /// A matrix of each step in which nobody waits; `islands` are those of [`RankExchanges::islands`].
 fn empty(job: &TrainingJob, islands: &[usize]) -> Vec<WaitingMatrix> {
-    let longest = longest_rank(job);
+    let lengths = job.own_lengths();
     let others = |island: &usize| islands.iter().filter(|other| *other == island).count() - 1;
     let others: Arc<[usize]> = islands.iter().map(others).collect();
-    let of_step = |step: &JobStep| {
-        let (begin, end) = job.ranks[longest].steps[step.of[longest]].work;
-        WaitingMatrix {
-            rows: vec![vec![0; islands.len()]; islands.len()],
-            others: Arc::clone(&others),
-            length: end - begin,
-        }
+    let of_step = |length: i64| WaitingMatrix {
+        rows: vec![vec![0; islands.len()]; islands.len()],
+        others: Arc::clone(&others),
+        length,
     };
-    job.steps.iter().map(of_step).collect()
-}
-
-/// The rank whose steps have the largest sum. The longest rank of each single step changes where ranks are ahead of each other by different times,
-/// and the sum of these steps is longer than the job.
-fn longest_rank(job: &TrainingJob) -> usize {
-    let time = |rank: &usize| -> i64 {
-        let work = |step: &JobStep| job.ranks[*rank].steps[step.of[*rank]].work;
-        job.steps.iter().map(work).map(|(begin, end)| end - begin).sum()
-    };
-    (0..job.ranks.len()).max_by_key(|rank| (time(rank), Reverse(*rank))).unwrap_or(0)
+    lengths.into_iter().map(of_step).collect()
 }

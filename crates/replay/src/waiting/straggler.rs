@@ -95,7 +95,8 @@ pub fn stragglers(
         let least = LEAST_SHARE * straggler.caused.mean;
         let of_kinds = Straggler { excess: excess(rank, &usual_together, least), ..straggler.clone() };
         let by_name = straggler.or_on_occasions(&occasions, activities).or_on_average(activities);
-        Some(by_name.or_together(of_kinds.or_on_occasions(&occasions, &together).or_on_average(&together)))
+        let of_kinds = of_kinds.or_on_occasions(&occasions, &together).or_on_average(&together);
+        Some(by_name.or_together(of_kinds).without_explained_later_start())
     };
     let mut ranks: Vec<Straggler> = (0..job.ranks.len()).filter_map(straggler).collect();
     ranks.sort_by(|one, other| other.caused.mean.total_cmp(&one.caused.mean).then(one.rank.cmp(&other.rank)));
@@ -144,8 +145,28 @@ impl Straggler {
         let then = excess(self.rank, &of_step(activities, steps, median), LEAST_SHARE * self.caused.mean);
         match longest(&then) * steps.len() as f64 > longest(&self.excess) * all as f64 {
             true => Straggler { excess: then, on_occasions: true, ..self },
-            false => self,
+            false => self.with_reasons_of_later_start(then),
         }
+    }
+
+    /// Adds what the rank does before those steps, if it usually begins later and no more is known: what it is late for may be in no median over all steps.
+    fn with_reasons_of_later_start(mut self, then: Vec<ActivityExcess>) -> Self {
+        let is_before = |one: &ActivityExcess| matches!(one.activity, RankActivity::Before(_));
+        let later = self.excess.iter().find(|one| one.activity == RankActivity::LaterStart);
+        let unknown = later.map_or(f64::INFINITY, |later| HALF * later.longer());
+        if self.excess.iter().all(|one| !is_before(one) || one.longer() < unknown) {
+            self.excess.retain(|one| !is_before(one));
+            self.excess.extend(then.into_iter().filter(|one| is_before(one) && one.longer() >= unknown));
+        }
+        self
+    }
+
+    /// Leaves out that the rank begins its step later, where what it does longer in its steps explains that: both are the same time.
+    fn without_explained_later_start(mut self) -> Self {
+        let half = HALF * self.to_explain();
+        let in_step = self.excess.iter().any(|one| !one.activity.is_before() && one.longer() >= half);
+        self.excess.retain(|one| !(in_step && one.activity.is_before() && one.longer() >= half));
+        self
     }
 
     /// Takes what it does longer on average, if that explains most of the waiting and what it usually does longer does not: a little more

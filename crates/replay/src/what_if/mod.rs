@@ -27,7 +27,7 @@ pub use in_half::{ALL as ALL_IN_HALF, HalfPrecisionShares};
 pub use kernel::{KernelBits, class_of_kernel};
 pub use one_rank::one_rank;
 pub use outcome::{StepPrediction, WhatIfOutcome, changed_step, predict};
-pub(crate) use outcome::{depends_on_step, ratio_of_work, times_of_usual};
+pub(crate) use outcome::{depends_on_step, ratio_of_work, still_unlike};
 pub use tf32::Tf32;
 pub use variations::variations;
 
@@ -64,6 +64,11 @@ pub trait StepChange: Debug + Send + Sync {
     /// What of a step the change knows little about, in sentences.
     fn doubts(&self, _step: &StepGraph) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The number of the rank that it makes do what the others do, if it does.
+    fn rank_as_others(&self) -> Option<u32> {
+        None
     }
 
     /// What is known of the step after it, for changes that follow.

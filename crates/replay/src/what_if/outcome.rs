@@ -5,14 +5,16 @@ use super::unseen_waits::{unawaited, until_all_are_done, without_assumed_waits, 
 use super::{Scenario, StepChange, one_rank, variations};
 use crate::communication::{CommunicationCosts, GroupCost, OverlapSlowDown};
 use crate::graph::queues::LaunchQueues;
-use crate::graph::recorded::RecordedSteps;
+use crate::graph::recorded::{RecordedSteps, UnlikeSteps};
 use crate::graph::{NodeId, StepGraph, WorkKind};
 use crate::simulate::{CriticalShare, NodeSchedule, critical_path, shares, simulate};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats::{mean, percentile};
 use perf4sight_base::summary::{MISSES, quantile};
 use perf4sight_base::units::Milliseconds;
+use perf4sight_traces::rank_list;
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 
 /// A predicted time in nanoseconds, with the interval over the recorded steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,6 +57,17 @@ pub struct WhatIfOutcome {
     pub assumptions: Vec<String>,
 }
 
+impl WhatIfOutcome {
+    /// The same with the sentence that both steps are the mean of all, since the changes bring more to some than to others.
+    pub(crate) fn of_mean(mut self) -> Self {
+        let before = Milliseconds(self.before as f64 / 1e6);
+        self.assumptions.push(format!(
+            "it brings some steps more than others: both steps are the mean of all, {before} without the change"
+        ));
+        self
+    }
+}
+
 /// The percentiles over the recorded steps that bound a prediction.
 const BOUNDS: [f64; 2] = [5.0, 95.0];
 
@@ -73,20 +86,14 @@ pub fn predict(
     communication: &CommunicationCosts,
     changes: &[Box<dyn StepChange>],
 ) -> Result<WhatIfOutcome> {
-    let mut before = recorded.typical.time(&simulate(&recorded.typical.graph)) as f64;
     let all = &references(changes);
-    let step = recorded.typical.clone().without_backlog();
-    let settled = step.time(&simulate(&step.graph)).max(1) as f64;
-    let changed = with(Scenario { step, communication: communication.clone() }, all)?;
+    let ([settled, changed_time], changed) = compared(recorded.typical.clone(), communication.clone(), all)?;
     let schedule = simulate(&changed.step.graph);
-    let changed_time = length(&changed.step, &schedule)?;
     let critical = shares(&changed.step.graph, &critical_path(&changed.step.graph, &schedule), changed_time as u64);
-    let mut time = before * (changed_time / settled);
     let of_steps = times_of_all(recorded, communication, all)?;
-    let usual = time / before;
-    if recorded.varies {
-        [before, time] = means(&of_steps);
-    }
+    let usual = changed_time / settled;
+    let before = recorded.usual_time() as f64;
+    let time = before * if recorded.varies { ratio_of_means(&of_steps) } else { usual };
     let ratios: Vec<f64> = of_steps.iter().map(|[before, after]| after / before).collect();
     // What is asked of the step that is shown is told of the mean of all, if none is typical.
     let scale = time / before / usual;
@@ -119,13 +126,40 @@ pub fn predict(
         .iter()
         .flat_map(|change| change.assumption().into_iter().chain(change.doubts(&recorded.typical)))
         .chain(latency)
+        .chain(becomes_alike(recorded, changes))
         .chain(slowed(time, before * scale, &unprofiled))
         .chain(assumed_waits(time, before * scale, unwaiting))
         .chain(awaited.map(|longer| nothing_waits(&changed.step, time * longer)))
         .chain(slowed_by_communication(communication, time, before * scale, unslowed))
         .collect();
     let alone = replay_single_rank(recorded, communication, all).ok().flatten();
+    let before = made_alike(recorded, changes).map_or(before, |unlike| unlike.mean_of_all().max(before));
     Ok(WhatIfOutcome { before: before as u64, after, alone, critical, assumptions })
+}
+
+/// The steps that are not replayed, if they become like the others with changes.
+fn made_alike<'a>(recorded: &'a RecordedSteps, changes: &[Box<dyn StepChange>]) -> Option<&'a UnlikeSteps> {
+    recorded.unlike.as_ref().filter(|_| still_unlike(recorded, changes).is_none())
+}
+
+/// The steps that are not replayed, unless they are like the others with changes: those make the ranks that do something else in them do as the others do.
+pub(crate) fn still_unlike<'a>(
+    recorded: &'a RecordedSteps,
+    changes: &[Box<dyn StepChange>],
+) -> Option<&'a UnlikeSteps> {
+    let as_others: BTreeSet<u32> = changes.iter().filter_map(|change| change.rank_as_others()).collect();
+    recorded.unlike.as_ref().filter(|unlike| unlike.ranks.is_empty() || !unlike.ranks.is_subset(&as_others))
+}
+
+/// Says that steps which are not replayed are taken to become like the others.
+fn becomes_alike(recorded: &RecordedSteps, changes: &[Box<dyn StepChange>]) -> Option<String> {
+    let unlike = made_alike(recorded, changes)?;
+    Some(format!(
+        "{} alone {} something else in the steps that are not replayed: without that these take as long as the others, and the step is compared with the mean of all recorded ones, {}",
+        rank_list(&unlike.ranks),
+        if unlike.ranks.len() == 1 { "does" } else { "do" },
+        Milliseconds(unlike.mean_of_all() / 1e6)
+    ))
 }
 
 /// The relative times of a step with changes where messages take no time, and where they take the most that they may: no such
@@ -183,7 +217,8 @@ fn assumed_waits(time: f64, before: f64, unwaiting: Option<f64>) -> Option<Strin
 fn awaited(before: &StepGraph, changed: &StepGraph, schedule: &NodeSchedule) -> Option<f64> {
     let taken = |step: &StepGraph| unawaited(step).map(|transfer| step.graph.node(transfer.node).duration).sum::<u64>();
     let time = changed.time(schedule).max(1) as f64;
-    (taken(before) != taken(changed)).then(|| until_all_are_done(changed, schedule) as f64 / time)
+    let is_any = unawaited(changed).next().is_some();
+    (is_any && taken(before) != taken(changed)).then(|| until_all_are_done(changed, schedule) as f64 / time)
 }
 
 /// Says that exchanges are taken to make no difference because nothing is seen to wait for them.
@@ -276,23 +311,6 @@ pub fn changed_step(
     Ok(with(typical, &references(changes))?.step)
 }
 
-/// Nanoseconds of a step without changes and with them: of the typical one, or on average of all where none is typical for that.
-///
-/// # Errors
-/// A change that cannot be made to the step.
-pub(crate) fn times_of_usual(
-    recorded: &RecordedSteps,
-    communication: &CommunicationCosts,
-    changes: &[Box<dyn StepChange>],
-) -> Result<[f64; 2]> {
-    let all = &references(changes);
-    if recorded.varies || recorded.steps.len() > 1 && depends_on_step(recorded, communication, changes)? {
-        return Ok(means(&times_of_all(recorded, communication, all)?));
-    }
-    let step = recorded.typical.time(&simulate(&recorded.typical.graph)) as f64;
-    Ok([step, step * ratio(recorded.typical.clone(), communication.clone(), all)?])
-}
-
 /// Nanoseconds of each recorded step without changes and with them.
 fn times_of_all(
     recorded: &RecordedSteps,
@@ -308,6 +326,12 @@ fn times_of_all(
 /// The means over steps, without changes and with them.
 fn means(of_steps: &[[f64; 2]]) -> [f64; 2] {
     [0, 1].map(|place| mean(&of_steps.iter().map(|times| times[place]).collect::<Vec<f64>>()))
+}
+
+/// The mean over steps with changes as a multiple of that without.
+fn ratio_of_means(of_steps: &[[f64; 2]]) -> f64 {
+    let [before, after] = means(of_steps);
+    after / before
 }
 
 /// The 95 % interval of the mean step with changes as a multiple of that without them, from both of each step: that of the ratio of two
@@ -384,10 +408,19 @@ fn ratio(step: StepGraph, communication: CommunicationCosts, changes: &[&dyn Ste
 
 /// The time of a step without changes and with them, in nanoseconds.
 fn times(step: StepGraph, communication: CommunicationCosts, changes: &[&dyn StepChange]) -> Result<[f64; 2]> {
-    let step = step.without_backlog();
-    let before = step.time(&simulate(&step.graph)).max(1) as f64;
-    let changed = with(Scenario { step, communication }, changes)?;
-    Ok([before, length(&changed.step, &simulate(&changed.step.graph))?])
+    compared(step, communication, changes).map(|(times, _)| times)
+}
+
+/// The same, and the changed step. Both times are of steps that were computed in the same way, so that changes that change nothing bring nothing.
+fn compared(
+    step: StepGraph,
+    communication: CommunicationCosts,
+    changes: &[&dyn StepChange],
+) -> Result<([f64; 2], Scenario)> {
+    let before = Scenario { step: step.without_backlog(), communication };
+    let time = |scenario: &Scenario| length(&scenario.step, &simulate(&scenario.step.graph));
+    let [before, changed] = [with(before.clone(), &[])?, with(before, changes)?];
+    Ok(([time(&before)?.max(1.0), time(&changed)?], changed))
 }
 
 /// A step of more than 100 days, in nanoseconds, is no answer.

@@ -41,6 +41,10 @@ impl StepChange for RankAsOthers {
         Ok(())
     }
 
+    fn rank_as_others(&self) -> Option<u32> {
+        Some(self.0)
+    }
+
     fn assumption(&self) -> Option<String> {
         Some(format!("each operation of rank {} takes as long as the median of the other ranks", self.0))
     }

@@ -82,6 +82,9 @@ impl RecordedSteps {
         }
         let middle = if self.varies { mean } else { median };
         let recorded = middle(&self.recorded.iter().map(|time| *time as f64).collect::<Vec<_>>()) as u64;
+        if correction != StepCorrection::None {
+            self.unlike.iter_mut().for_each(|unlike| unlike.scale(plain as f64 / recorded.max(1) as f64));
+        }
         RecordingDistortion { recorded, replayed, plain, correction }
     }
 

@@ -23,12 +23,14 @@ mod slowdown;
 mod stream_waits;
 mod streams;
 mod threads;
+mod unlike;
 mod varies;
 mod waits;
 
 pub use distortion::{RecordingDistortion, StepCorrection};
 pub(crate) use distortion::{thread_nodes, with_threads};
 pub use left_out::LeftOutStep;
+pub use unlike::UnlikeSteps;
 
 use super::queues::LaunchQueues;
 use super::{CallTable, StepGraph, WorkKind, available_memory};
@@ -57,6 +59,8 @@ pub struct RecordedSteps {
     durations: Vec<Vec<u64>>,
     /// The recorded time of each of these steps: the longest of the ranks', in nanoseconds.
     pub recorded: Vec<u64>,
+    /// The steps that are not replayed; none if all are.
+    pub unlike: Option<UnlikeSteps>,
     /// Whether the profiler's own work is still part of what threads that launch kernels took.
     pub is_slowed: bool,
 }
@@ -185,6 +189,11 @@ impl RecordedSteps {
         (0..self.steps.len()).into_par_iter().map(time).sum::<u64>() / self.steps.len().max(1) as u64
     }
 
+    /// Nanoseconds of the typical step as it is replayed; if steps differ in what takes long, the mean.
+    pub fn usual_time(&self) -> u64 {
+        if self.varies { self.mean() } else { self.typical.time(&simulate(&self.typical.graph)) }
+    }
+
     /// The durations of a node in each of [`RecordedSteps::steps`], in nanoseconds.
     pub fn durations(&self, id: super::NodeId) -> impl Iterator<Item = u64> + '_ {
         self.durations.iter().map(move |step| step[id.index()])
@@ -195,6 +204,7 @@ impl RecordedSteps {
 struct StepRows {
     calls: CallTable,
     alike: Vec<(usize, Vec<RankStep>)>,
+    unlike: Option<UnlikeSteps>,
 }
 
 impl StepRows {
@@ -204,8 +214,9 @@ impl StepRows {
         let read = |step: &usize| (*step, rows::read(job, exchanges, clocks, *step, &mut calls));
         let mut read: Vec<(usize, Vec<RankStep>)> = steps.iter().map(read).collect();
         let alike = alike(&read);
+        let unlike = UnlikeSteps::find(job, &read, &alike);
         read.retain(|(step, _)| alike.contains(step));
-        Ok(StepRows { calls, alike: read })
+        Ok(StepRows { calls, alike: read, unlike })
     }
 
     /// The graph of those steps whose position in [`StepRows::alike`] is chosen, and how long its nodes took in the others.
@@ -227,7 +238,8 @@ impl StepRows {
         durations::set(&mut typical.graph, &durations, &undisturbed_steps(&recorded), durations::median);
         let steps = steps.iter().map(|(step, _)| *step).collect();
         let is_slowed = typical.graph.nodes().iter().any(|node| node.kind == WorkKind::Kernel);
-        let mut all = RecordedSteps { typical, varies: false, steps, durations, recorded, is_slowed };
+        let unlike = self.unlike.clone();
+        let mut all = RecordedSteps { typical, varies: false, steps, durations, recorded, unlike, is_slowed };
         // One step alone is typical as it was recorded.
         if all.recorded.len() > 1 {
             all.typical = all.typical.clone().with_queues(&all.queues(durations::median));

@@ -4,9 +4,11 @@ use crate::Analysis;
 use crate::graph::WorkKind;
 use crate::replayed_job::ReplayedJob;
 use crate::simulate::CriticalShare;
+use crate::what_if::WhatIfOutcome;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Table, TableColumn};
 use perf4sight_traces::shortened::brief;
+use std::collections::BTreeSet;
 
 /// Rows of the critical path.
 const ROWS: usize = 8;
@@ -93,45 +95,59 @@ pub(in crate::verb) fn kind(kind: WorkKind) -> &'static str {
     }
 }
 
-/// What each scenario brings.
+/// What each scenario brings, to one step or each to its own.
 pub(in crate::verb) fn what_ifs(replayed: &ReplayedJob) -> Table {
+    let befores: BTreeSet<u64> = replayed.answered_scenarios().map(|(_, outcome)| outcome.before).collect();
+    let is_one = befores.len() < 2;
+    let title = match befores.first().filter(|_| is_one) {
+        Some(step) => format!("What changes would bring to a step of {}", milliseconds(*step as f64)),
+        None => "What changes would bring".to_owned(),
+    };
     let columns = [
-        TableColumn::text("what_if", "what if"),
-        TableColumn::number("step_ms", "replayed step"),
-        TableColumn::number("low_ms", "95 % from"),
-        TableColumn::number("high_ms", "to"),
-        TableColumn::number("change_percent", "change"),
-        TableColumn::text("critical", "then most on the critical path"),
+        Some(TableColumn::text("what_if", "what if")),
+        Some(TableColumn::number("step_ms", "replayed step")),
+        Some(TableColumn::number("low_ms", "95 % from")),
+        Some(TableColumn::number("high_ms", "to")),
+        (!is_one).then(|| TableColumn::number("before_ms", "instead of")),
+        Some(TableColumn::number("change_percent", "change")),
+        Some(TableColumn::text("critical", "then most on the critical path")),
     ];
-    let before = replayed.answered_scenarios().next().map(|(_, outcome)| milliseconds(outcome.before as f64));
-    let title = before
-        .map_or("What changes would bring".to_owned(), |step| format!("What changes would bring to a step of {step}"));
-    let mut table = Table::new(title, columns);
+    let mut table = Table::new(title, columns.into_iter().flatten());
     for (text, outcome) in &replayed.what_ifs {
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
+        let before = |cell: Cell| (!is_one).then_some(cell);
+        let cells: [Option<Cell>; 6] = match outcome {
+            Ok(outcome) => {
+                let [time, low, high] =
+                    [outcome.after.time, outcome.after.low, outcome.after.high].map(|time| milliseconds(time).into());
+                let change = Percent(100.0 * (outcome.after.time / outcome.before.max(1) as f64 - 1.0));
+                let before = before(milliseconds(outcome.before as f64).into());
+                [Some(time), Some(low), Some(high), before, Some(change.into()), Some(most_critical(outcome))]
+            }
             Err(why) => {
                 let why = why.to_string().lines().next().map(|line| format!("cannot be asked: {line}"));
-                let [time, low, high, change] = [const { Cell::Missing }; 4];
-                table.row([text.as_str().into(), time, low, high, change, why.unwrap_or_default().into()]);
-                continue;
+                let missing = || Some(Cell::Missing);
+                [
+                    missing(),
+                    missing(),
+                    missing(),
+                    before(Cell::Missing),
+                    missing(),
+                    Some(why.unwrap_or_default().into()),
+                ]
             }
         };
-        let after = outcome.after;
-        let most = outcome.critical.first().map_or(String::new(), |share| match share.rank {
-            Some(rank) => format!("{} of rank {rank}", kind(share.kind)),
-            None => kind(share.kind).to_owned(),
-        });
-        table.row([
-            text.as_str().into(),
-            milliseconds(after.time).into(),
-            milliseconds(after.low).into(),
-            milliseconds(after.high).into(),
-            Percent(100.0 * (after.time / outcome.before.max(1) as f64 - 1.0)).into(),
-            most.into(),
-        ]);
+        table.row([Cell::from(text.as_str())].into_iter().chain(cells.into_iter().flatten()));
     }
     table
+}
+
+/// What is then most on the critical path.
+fn most_critical(outcome: &WhatIfOutcome) -> Cell {
+    let most = outcome.critical.first().map_or(String::new(), |share| match share.rank {
+        Some(rank) => format!("{} of rank {rank}", kind(share.kind)),
+        None => kind(share.kind).to_owned(),
+    });
+    most.into()
 }
 
 /// What communication costs, by group.
