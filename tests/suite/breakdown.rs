@@ -772,7 +772,7 @@ fn a_trace_that_is_cut_off_does_not_tell_how_busy_the_gpu_was() {
     let cut = broken_down(&scene, "cut.json")
         .succeeds()
         .says("the trace is cut off, and its GPU work comes last: it is unknown how much is missing")
-        .prints("of the part that was read: the trace is cut off");
+        .prints("what dominates is not known: the trace is cut off");
     assert!(!cut.stdout().contains("GPU is busy"), "{cut}");
     assert_eq!(document(&scene)["ranks"][0]["gpu_recorded"], false);
 }

@@ -71,6 +71,30 @@ fn stacks_hold_the_time_that_each_call_had_the_word() {
     assert_eq!(stacks.frames().iter().map(|frame| frame.own).sum::<i64>(), 200 - 60);
 }
 
+/// PyTorch names functions that run already by the line where they are: two recordings of one script, whose thread is in line 7 and in line 9
+/// of `load` when they begin. What `load` calls has the line of its definition.
+#[test]
+fn functions_that_ran_before_the_recording_are_of_no_line() {
+    let mut trace = Invented::default();
+    for (at, line) in [(0, 7), (1_000_000, 9)] {
+        trace
+            .main(("user_annotation", "ProfilerStep#0"), [at, at + 500_000])
+            .main(("python_function", &format!("train.py({line}): <module>")), [at, at + 500_000])
+            .main(("python_function", &format!("train.py({line}): load")), [at + 1_000, at + 400_000])
+            .main(("python_function", "train.py(3): parse"), [at + 100_000, at + 300_000]);
+    }
+    let (ranked, rank) = broken_down(&trace);
+    let mut found = folded(&CallStacks::from_trace(&ranked.trace, &rank));
+    found.sort();
+    let (module, load) = ("train.py: <module>", "train.py: load");
+    let expected = [
+        format!("{module} {}", 2 * (1_000 + 100_000)),
+        format!("{module};{load} {}", 2 * (99_000 + 100_000)),
+        format!("{module};{load};train.py(3): parse {}", 2 * 200_000),
+    ];
+    assert_eq!(found, expected);
+}
+
 /// By hand from [`steps`]: `step` is called three times, of which one in another; its outermost calls take 90 and 50.
 #[test]
 fn the_longest_are_told_by_name() {

@@ -17,6 +17,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Time to end after Ctrl-C or the time limit, within the five seconds that the program itself takes at most.
 const GRACE: Duration = Duration::from_secs(4);
 
+/// Time to write results at the time limit: a trace of many events takes minutes.
+const WRITING: Duration = Duration::from_secs(300);
+
 /// A command to run with our standard streams, in a process group of its own. It cannot read from a terminal: the
 /// kernel would stop it.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +45,17 @@ pub struct ForegroundEnd {
     pub asked: Option<EndReason>,
 }
 
+/// What a caller sees of a running command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandProgress {
+    /// It runs.
+    Running,
+    /// It writes results: at its time limit they are waited for, for up to [`WRITING`].
+    Writing,
+    /// It did all that it was started for.
+    Done,
+}
+
 /// Why a command was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndReason {
@@ -54,11 +68,11 @@ pub enum EndReason {
 }
 
 impl ForegroundCommand<'_> {
-    /// Runs it until it ends; `done` is called periodically, and returns true to end it.
+    /// Runs it until it ends, or `look`, which is called periodically, finds it done.
     ///
     /// # Errors
     /// A command that cannot be started.
-    pub fn run(&self, watch: &RunWatch<'_>, mut done: impl FnMut() -> bool) -> Result<ForegroundEnd> {
+    pub fn run(&self, watch: &RunWatch<'_>, mut look: impl FnMut() -> CommandProgress) -> Result<ForegroundEnd> {
         let program = self.words.first().ok_or_else(|| Error::usage("the command is empty"))?;
         let started = GuardedProcess::start(&mut self.command(program), true);
         let mut guarded = started.map_err(|cause| {
@@ -78,10 +92,14 @@ impl ForegroundCommand<'_> {
             let asked = match self.limit {
                 _ if watch.cancelled() => Some(EndReason::Cancelled),
                 Some(limit) if begun.elapsed() >= limit => Some(EndReason::TimeUp),
-                _ => done().then_some(EndReason::Done),
+                _ => (look() == CommandProgress::Done).then_some(EndReason::Done),
             };
             if let Some(asked) = asked {
-                return Ok(ForegroundEnd { status: interrupt(&mut guarded).map_err(lost)?, asked: Some(asked) });
+                let writes = || asked == EndReason::TimeUp && look() == CommandProgress::Writing;
+                return Ok(ForegroundEnd {
+                    status: interrupt(&mut guarded, writes).map_err(lost)?,
+                    asked: Some(asked),
+                });
             }
             thread::sleep(LOOK);
         }
@@ -112,13 +130,13 @@ pub fn with_first(list: &str, folder: &Path) -> OsString {
     folders
 }
 
-/// Interrupts the process group, and waits a while for its end.
-fn interrupt(guarded: &mut GuardedProcess) -> io::Result<Option<ExitStatus>> {
+/// Interrupts the process group, and waits a while for its end, and for what it writes.
+fn interrupt(guarded: &mut GuardedProcess, mut writes: impl FnMut() -> bool) -> io::Result<Option<ExitStatus>> {
     guarded.interrupt();
-    let until = Instant::now() + GRACE;
+    let begun = Instant::now();
     loop {
         match guarded.child.try_wait()? {
-            None if Instant::now() < until => thread::sleep(LOOK),
+            None if begun.elapsed() < GRACE || begun.elapsed() < WRITING && writes() => thread::sleep(LOOK),
             ended => return Ok(ended),
         }
     }

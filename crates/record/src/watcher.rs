@@ -2,6 +2,7 @@
 
 use super::process_reports::{self, ProcessReport, RecorderPhase};
 use perf4sight_base::units::count_text;
+use perf4sight_machine::foreground::CommandProgress;
 use perf4sight_verb::Context;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -26,31 +27,51 @@ pub(super) struct RecordingWatcher<'a> {
     /// Since when a trace is written.
     writes: Option<SystemTime>,
     finished: Option<SystemTime>,
+    /// What the last look saw.
+    progress: CommandProgress,
 }
 
 impl<'a> RecordingWatcher<'a> {
     pub fn new(folder: PathBuf, context: &'a Context) -> Self {
         let now = context.now();
-        RecordingWatcher { folder, context, begun: now, looked: now, shown: None, writes: None, finished: None }
+        let progress = CommandProgress::Running;
+        RecordingWatcher {
+            folder,
+            context,
+            begun: now,
+            looked: now,
+            shown: None,
+            writes: None,
+            finished: None,
+            progress,
+        }
     }
 
-    /// Whether all recordings have been finished for [`LINGER`] while the command still runs.
-    pub fn look(&mut self) -> bool {
+    /// Done once all recordings have been finished for [`LINGER`] while the command still runs.
+    pub fn look(&mut self) -> CommandProgress {
         let now = self.context.now();
-        if since(self.looked, now) < LOOK {
-            return false;
+        if since(self.looked, now) >= LOOK {
+            self.looked = now;
+            self.progress = self.progress_at(now);
         }
-        self.looked = now;
+        self.progress
+    }
+
+    fn progress_at(&mut self, now: SystemTime) -> CommandProgress {
         let reports = process_reports::read(&self.folder);
         let phases: Vec<(RecorderPhase, &ProcessReport)> =
             reports.iter().filter_map(|one| Some((one.phase?, one))).collect();
         match phases.iter().find(|(phase, _)| *phase != RecorderPhase::Finished) {
             Some((phase, report)) => self.show(*phase, report, now),
             None if phases.is_empty() => {}
-            None => return since(*self.finished.get_or_insert(now), now) >= LINGER,
+            None if since(*self.finished.get_or_insert(now), now) >= LINGER => return CommandProgress::Done,
+            None => return CommandProgress::Running,
         }
         self.finished = None;
-        false
+        match phases.iter().any(|(phase, _)| *phase == RecorderPhase::Writing) {
+            true => CommandProgress::Writing,
+            false => CommandProgress::Running,
+        }
     }
 
     fn show(&mut self, phase: RecorderPhase, report: &ProcessReport, now: SystemTime) {

@@ -1,8 +1,8 @@
 //! The most expensive calls by name: functions, operators, runtime calls, and the work of accelerators.
 
 use crate::breakdown::RankBreakdown;
-use crate::calls::label;
 use crate::calls::stacks::{CallStacks, StackFrame};
+use crate::calls::{ScriptFunction, label};
 use crate::gpu::device::GpuWork;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{EventCategory, Trace};
@@ -82,15 +82,15 @@ fn is_of_library(file: &str) -> bool {
 impl CallStacks {
     /// The innermost function of the script that takes more than a share of the time, with its nanoseconds including
     /// callees.
-    pub fn dominant_function(&self, share: f64) -> Option<(&str, i64)> {
+    pub(crate) fn dominant_function(&self, share: f64) -> Option<(ScriptFunction<'_>, i64)> {
         let is_own = |frame: &&StackFrame| {
-            let place = self.name(frame).split_once("): ").and_then(|(place, _)| place.rsplit_once('('));
-            frame.kind == EventCategory::Python && place.is_some_and(|(file, _)| !is_of_library(file))
+            let function = ScriptFunction::parse(self.name(frame));
+            frame.kind == EventCategory::Python && function.is_some_and(|function| !is_of_library(function.file))
         };
         // Of two functions that take more than half each, one calls the other, and the callee comes later in the list.
         let largest =
             self.frames().iter().rev().filter(is_own).find(|frame| frame.total as f64 > share * self.window as f64);
-        largest.map(|frame| (self.name(frame), frame.total))
+        largest.and_then(|frame| Some((ScriptFunction::parse(self.name(frame))?, frame.total)))
     }
 }
 

@@ -4,6 +4,34 @@ pub(crate) mod callers;
 pub(crate) mod costs;
 pub(crate) mod stacks;
 
+/// A function of a script in the name of an event: `train.py(17): train`, or `train.py: train` where its line is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScriptFunction<'a> {
+    pub file: &'a str,
+    /// Of its definition.
+    pub line: Option<&'a str>,
+    pub function: &'a str,
+}
+
+impl<'a> ScriptFunction<'a> {
+    pub fn parse(name: &'a str) -> Option<Self> {
+        if let Some((place, function)) = name.split_once("): ") {
+            let (file, line) = place.rsplit_once('(')?;
+            return Some(ScriptFunction { file, line: Some(line), function });
+        }
+        // Names of modules have a colon, too.
+        let (file, function) = name.split_once(": ").filter(|(file, _)| *file != MODULE)?;
+        Some(ScriptFunction { file, line: None, function })
+    }
+
+    pub fn without_line(&self) -> String {
+        format!("{}: {}", self.file, self.function)
+    }
+}
+
+/// `nn.Module: Linear_0`.
+const MODULE: &str = "nn.Module";
+
 /// Longer names are cut in output, in characters.
 const LONGEST: usize = 200;
 

@@ -2,13 +2,13 @@
 
 use crate::breakdown::RankBreakdown;
 use crate::calls::callers::EventCallers;
-use crate::calls::label;
+use crate::calls::{ScriptFunction, label};
 use crate::categories::TimeCategory;
 use crate::categories::recorded::RecordedKinds;
 use crate::categories::thread_state::EventStates;
 use crate::threads::ThreadSpan;
 use perf4sight_traces::intervals::{Interval, clipped, length};
-use perf4sight_traces::{EventCategory, NameId, Trace, TraceEvent, TrackId};
+use perf4sight_traces::{EventCategory, NameId, Trace, TrackId};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -43,6 +43,12 @@ pub struct StackFrame {
 }
 
 const MOST: usize = 100_000;
+
+/// Functions that run when the recording begins are noted in one go, one about a microsecond after its caller.
+const OPEN_TOGETHER: i64 = 20_000;
+
+/// What runs for as long as a script, a module (`python -m`) or a thread does.
+const OUTERMOST: [&str; 3] = ["<module>", "_run_module_as_main", "_bootstrap"];
 
 impl CallStacks {
     pub fn from_trace(trace: &Trace, rank: &RankBreakdown) -> Self {
@@ -177,8 +183,13 @@ impl<'a> StacksBuilder<'a> {
     /// Counts a call; returns its frame, or the caller's frame if there are too many frames.
     fn call(&mut self, parent: u32, event: u32) -> u32 {
         let event_of = &self.trace.events[event as usize];
-        let TraceEvent { name, category: kind, .. } = *event_of;
-        let key = (parent, self.label(name), kind);
+        let kind = event_of.category;
+        let label = if self.is_open_at_start(event) {
+            self.label_without_line(event_of.name)
+        } else {
+            self.label(event_of.name)
+        };
+        let key = (parent, label, kind);
         let frame = match self.children.get(&key) {
             Some(&frame) => frame,
             None if self.frames.len() >= MOST => {
@@ -199,13 +210,38 @@ impl<'a> StacksBuilder<'a> {
         frame
     }
 
+    /// Whether a function ran before the recording began. PyTorch names it by the line where it was then, and all others by the line of their
+    /// definition (`torch/csrc/autograd/profiler_python.cpp`).
+    fn is_open_at_start(&self, event: u32) -> bool {
+        let of = |event: u32| &self.trace.events[event as usize];
+        of(event).category == EventCategory::Python
+            && match self.callers.above(event) {
+                None => ScriptFunction::parse(self.trace.name(of(event)))
+                    .is_some_and(|outermost| OUTERMOST.contains(&outermost.function)),
+                Some(caller) => of(event).start - of(caller).start < OPEN_TOGETHER && self.is_open_at_start(caller),
+            }
+    }
+
+    /// The same for a function that is named by no line.
+    fn label_without_line(&mut self, name: NameId) -> u32 {
+        match ScriptFunction::parse(self.trace.names.get(name)) {
+            Some(function) => self.text_label(label(&function.without_line())),
+            None => self.label(name),
+        }
+    }
+
     /// The index of a name; [`UNNAMED`] for a new name if there are too many frames.
     fn label(&mut self, name: NameId) -> u32 {
         if let Some(label) = self.labels[name.index()] {
             return label;
         }
-        let text = label(self.trace.names.get(name));
-        let label = match self.known.get(&text) {
+        let label = self.text_label(label(self.trace.names.get(name)));
+        self.labels[name.index()] = Some(label);
+        label
+    }
+
+    fn text_label(&mut self, text: String) -> u32 {
+        match self.known.get(&text) {
             Some(&label) => label,
             None if self.frames.len() >= MOST => UNNAMED,
             None => {
@@ -214,9 +250,7 @@ impl<'a> StacksBuilder<'a> {
                 self.known.insert(text, label);
                 label
             }
-        };
-        self.labels[name.index()] = Some(label);
-        label
+        }
     }
 
     fn finish(mut self, window: i64, iterations: usize) -> CallStacks {

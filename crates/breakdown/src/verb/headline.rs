@@ -2,6 +2,8 @@
 
 use super::run::TracedRun;
 use super::tables::{RankScope, range};
+use crate::calls::ScriptFunction;
+use crate::categories::recorded::is_cut_off;
 use crate::categories::sets::TimeSets;
 use crate::{DeviceTime, GpuWork, Iteration, Metric, RankBreakdown, TimeCategory, TrainingOperation};
 use perf4sight_base::units::{Milliseconds, Percent, count_text};
@@ -22,10 +24,16 @@ const MOST: f64 = 0.5;
 /// two clocks are read one after the other.
 pub(super) const NOT_RUNNING: f64 = 0.05;
 
+/// What the name of the part without a processor begins with.
+const NOT_RUNNING_NAME: &str = "not running";
+
 /// The part of an iteration in which the main thread waited for other threads of its process.
 pub(super) const HELD_UP: &str = "held up by other threads";
 
 const NAME: usize = 60;
+
+/// Profilers do not write events in the order of time: what a trace lacks may be in any iteration.
+const CUT_OFF: &str = "what dominates is not known: the trace is cut off, and the time of events that it lacks counts as that of their callers";
 
 type HeadlinePart = (&'static str, f64);
 
@@ -36,20 +44,19 @@ pub(super) fn headline(run: &TracedRun) -> String {
     let (Some(means), Some(total)) = (means, total.filter(|total| *total > 0.0)) else {
         return "there is no iteration to break down".to_owned();
     };
+    if run.ranks().any(|(ranked, _)| is_cut_off(&ranked.trace)) {
+        return CUT_OFF.to_owned();
+    }
     let IterationShares { parts, doubted, utilisation } = shares(&means, total, run.has_accelerators());
-    let cut_off = run.ranks().any(|(ranked, _)| ranked.trace.damage.truncated.is_some());
-    let doubt = match cut_off {
-        true => " (of the part that was read: the trace is cut off, and the rest is not counted)",
-        false => "",
-    };
     let slowed = slowdown_remark(run, &means, &parts);
+    let apart = counted_apart(&parts);
     let operation = operation(run);
     let loaders = operation.as_ref().map_or("", |operation| loaders(run, operation, &parts));
     let operation = operation.map(|(name, share)| format!("{} ({})", cut(name, NAME), Percent(100.0 * share)));
     let place = [operation, function(run)].into_iter().flatten().collect::<Vec<_>>().join(", in ");
     let place = if place.is_empty() { place } else { place + ": " };
     let dominating = format!(
-        "what dominates: {place}{}{loaders}{slowed}{doubt}{}",
+        "what dominates: {place}{}{loaders}{slowed}{apart}{}",
         dominating(parts, doubted, &iteration_time_text(run, &means, total), [means.likely_cause(), means.holders()]),
         rare_iterations_remark(run)
     );
@@ -109,12 +116,11 @@ fn operation(run: &TracedRun) -> Option<(&str, f64)> {
 /// `train.py:17 <listcomp> (60 %)`: the innermost function of the script in which most of the time is spent.
 fn function(run: &TracedRun) -> Option<String> {
     let (_, stacks) = run.stacks().next()?;
-    let (name, time) = stacks.dominant_function(MOST)?;
+    let (ScriptFunction { file, line, function }, time) = stacks.dominant_function(MOST)?;
     let share = time as f64 / stacks.window as f64;
-    let (place, function) = name.split_once("): ")?;
-    let (file, line) = place.rsplit_once('(')?;
     let file = file.rsplit(['/', '\\']).next()?;
-    Some(format!("{file}:{line} {function} ({})", Percent(100.0 * share)))
+    let line = line.map_or(String::new(), |line| format!(":{line}"));
+    Some(format!("{file}{line} {function} ({})", Percent(100.0 * share)))
 }
 
 struct IterationMeans<'a>(RankScope<'a>);
@@ -239,7 +245,7 @@ fn without_processor(parts: Vec<HeadlinePart>, not_running: Option<f64>) -> Vec<
         (false, true) => left(waiting, sum(&may_wait)),
         (false, false) => left(not_running - waiting, running),
     };
-    let name = if sum(&may_wait) > 0.0 { "not running or waiting" } else { "not running" };
+    let name = if sum(&may_wait) > 0.0 { "not running or waiting" } else { NOT_RUNNING_NAME };
     parts.iter().map(|part| (part.0, part.1 * scale(part))).chain([(name, not_running)]).collect()
 }
 
@@ -253,6 +259,18 @@ fn without_interpreter(parts: Vec<HeadlinePart>, held_up: Option<f64>) -> Vec<He
     let left = if running > 0.0 { 1.0 - held_up / running } else { 1.0 };
     let scaled = |part: &HeadlinePart| (part.0, if is_of(part) { part.1 * left } else { part.1 });
     parts.iter().map(scaled).chain([(HELD_UP, held_up)]).collect()
+}
+
+/// The remark that the parts do not hold the time without a processor, or held up, which categories of the table do hold.
+fn counted_apart(parts: &[HeadlinePart]) -> String {
+    let largest = parts.iter().map(|(_, share)| *share).fold(0.0, f64::max);
+    let is_apart = |name: &str| name.starts_with(NOT_RUNNING_NAME) || name == HELD_UP;
+    let apart = parts.iter().filter(|(name, share)| is_apart(name) && largest - share >= ALIKE);
+    let apart: Vec<String> = apart.map(|(name, share)| format!("{name} {}", Percent(100.0 * share))).collect();
+    match apart.is_empty() {
+        true => String::new(),
+        false => format!(" ({} apart, which the table counts in its categories)", apart.join(" and ")),
+    }
 }
 
 /// The remark that most of the time is in rare iterations, for example with an evaluation, which another recording may
@@ -293,7 +311,7 @@ fn dominating(mut parts: Vec<HeadlinePart>, doubted: f64, whole: &str, [blamed, 
     };
     let python = parts.iter().any(|(name, _)| *name == TimeCategory::Python.name());
     let doubt = match parts.first() {
-        Some((first, _)) if first.starts_with("not running") => blamed,
+        Some((first, _)) if first.starts_with(NOT_RUNNING_NAME) => blamed,
         _ if parts.iter().any(|(name, _)| *name == HELD_UP) => holders,
         _ if python => {
             " (calls into C that leave no event, as NumPy's operators and ctypes, count as Python)".to_owned()

@@ -29,7 +29,13 @@ fn run_until(
         quiet: true,
         limit,
     };
-    let ended = command.run(&RunWatch::quiet(cancel), || done(folder.path())).unwrap();
+    let ended = command
+        .run(&RunWatch::quiet(cancel), || match done(folder.path()) {
+            true => CommandProgress::Done,
+            false if folder.path().join("writing").exists() => CommandProgress::Writing,
+            false => CommandProgress::Running,
+        })
+        .unwrap();
     (ended, folder)
 }
 
@@ -98,11 +104,19 @@ fn a_limit_is_kept_though_nothing_listens() {
 }
 
 #[test]
+fn what_is_written_at_the_time_limit_is_waited_for() {
+    let lines = "trap 'touch \"$FOLDER/writing\"; sleep 6; exit 3' INT; while :; do sleep 0.02; done";
+    let (ended, _) = run(lines, Some(Duration::from_secs(1)), |_| false);
+    assert_eq!((ended.status.unwrap().code(), ended.asked), (Some(3), Some(EndReason::TimeUp)));
+}
+
+#[test]
 fn a_program_that_is_not_there_is_named() {
     let words = ["no-such-program".to_owned()];
     let folder = ("PERF4SIGHT_TEST_PATH", Path::new("/"));
     let command =
         ForegroundCommand { words: &words, environment: &[], first_folder: folder, quiet: false, limit: None };
-    let error = command.run(&RunWatch::quiet(&AtomicBool::new(false)), || false).unwrap_err().to_string();
+    let error =
+        command.run(&RunWatch::quiet(&AtomicBool::new(false)), || CommandProgress::Running).unwrap_err().to_string();
     assert!(error.contains("no-such-program: cannot start this command"), "{error}");
 }
