@@ -102,7 +102,7 @@ def _helped(problem: NetworkError, pruned: Callable[[Sequence[str]], Any]) -> Ne
             following = other
         except ProgramError as refused:  # too little is left to prune, or nothing is called so
             if refused.code == NOT_REACHED:
-                outcome = ", and then only %s" % str(refused).partition("\n")[0]
+                outcome = ", and then %s" % str(refused).partition("\n")[0]
             else:
                 kept = kept[:-1]
             break

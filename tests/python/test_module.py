@@ -794,7 +794,7 @@ class Pruning(unittest.TestCase):
         smaller(IMAGES).sum().backward()
 
     def test_recurrent_layers_keep_their_sizes(self):
-        with self.assertRaisesRegex(perf4sight.ProgramError, "can go"):
+        with self.assertRaisesRegex(perf4sight.ProgramError, "cannot lose"):
             perf4sight.prune(Recurrent(nn.GRU), 0.5, torch.rand(4, 9, 16))
 
     def test_modes_are_known_in_capital_letters(self):

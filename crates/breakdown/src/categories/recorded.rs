@@ -19,14 +19,16 @@ pub struct RecordedKinds {
 /// Parts of the names of runtime calls that launch work.
 const GIVING_WORK: [&str; 3] = ["Launch", "Memcpy", "Memset"];
 
-/// The event that Kineto writes last.
+/// The event that Kineto writes last: of each piece, where a trace was recorded in several.
 const END: &str = "Record Window End";
 
 /// Whether a trace is cut off. Kineto writes the events of accelerators and their runtime after those of threads, so
 /// they are lost first.
 pub(crate) fn is_cut_off(trace: &Trace) -> bool {
-    let ends = |event: &TraceEvent| event.phase == EventPhase::Instant && trace.name(event) == END;
-    trace.damage.truncated.is_some() && !trace.events.iter().any(ends)
+    let ends = |event: &&TraceEvent| event.phase == EventPhase::Instant && trace.name(event) == END;
+    let last_end = trace.events.iter().filter(ends).map(|event| event.start).max();
+    let is_ended = |end: i64| trace.events.last().is_none_or(|last| last.start <= end);
+    trace.damage.truncated.is_some() && !last_end.is_some_and(is_ended)
 }
 
 impl RecordedKinds {

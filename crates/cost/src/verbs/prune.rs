@@ -194,7 +194,7 @@ impl Prune {
         };
         let (reached, asked) = (Percent(pruned.percent), Percent(self.level));
         let error = Error::input(format!(
-            "{reached} of the parameters of {} can go, not {asked}: {limit}{}",
+            "{} cannot lose {asked} of its parameters, the nearest is {reached}: {limit}{}",
             self.network,
             staying(&pruner.unprunable())
         ));
@@ -204,7 +204,7 @@ impl Prune {
             }
             (PruningLimit::NothingToPrune, false) => error.help("keep fewer layers"),
             (PruningLimit::TooMany | PruningLimit::Together | PruningLimit::Minimums { .. }, none_kept) => error
-                .expected(format!("a level within {} percentage points of what can go", PruningGoal::TOLERANCE))
+                .expected(format!("a level within {} percentage points of the nearest", PruningGoal::TOLERANCE))
                 .help(if none_kept { "ask for another level" } else { "ask for another level, or keep fewer layers" }),
         })
     }
