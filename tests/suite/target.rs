@@ -346,6 +346,22 @@ fn of_five(third: Op) -> Network {
     builder.finish(at)
 }
 
+/// As if each operation that is not understood could cost twice the average (`docs/predicting.md`): one of five is 2 / 5 more or less.
+#[test]
+fn what_is_not_understood_widens_the_memory_of_tensors() {
+    let step = Step::published(Stage::Training);
+    let cpu = Platform::for_name("cpu").unwrap();
+    let memory = DeviceFingerprints::priors("cpu", "imagenet", step, &cpu).memory.unwrap();
+    let odd = Op::Unknown(UnknownOperation::new("Odd", Shape::new([16, 32, 32]), 0));
+    for (third, factor) in [(odd, 1.4), (Op::Activation(Activation::Gelu), 1.0)] {
+        let network = of_five(third);
+        let about = memory.about(&network);
+        let likely = about.tensors(64).unwrap().value();
+        let [least, most] = about.tensors_between(64).unwrap().map(|end| end.value() / likely);
+        assert!((least * factor - 1.0).abs() < 0.001 && (most / factor - 1.0).abs() < 0.001, "{least} {most}");
+    }
+}
+
 #[test]
 fn what_is_not_understood_widens_what_is_believed_once() {
     let step = Step::published(Stage::Training);
