@@ -86,9 +86,7 @@ fn by_nature(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts)
             rule.forward([Output]).saves([SavedTensor::Input(0)]).backward([InputGradient(0)])
         }
         OperationNature::Activation(Activation::Log) => without_buffer(plain_rule(rule, operation, facts), operation),
-        OperationNature::Activation(Activation::Gelu) => {
-            on_gradient_as_read(plain_rule(rule, operation, facts), operation)
-        }
+        OperationNature::Activation(Activation::Gelu) => gelu(plain_rule(rule, operation, facts), operation),
         OperationNature::Activation(_) => plain_rule(rule, operation, facts),
         OperationNature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
         OperationNature::Transposed(transposed) => {
@@ -294,7 +292,7 @@ fn on_dense_gradient(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
 
 /// On processors oneDNN computes GELU of what is contiguous: of a gradient in another order of axes it makes a copy, and then its result in its own order before it is
 /// that of the gradient (`gelu_backward_out_cpu` of aten/src/ATen/native/Activation.cpp, `eltwise_backward` of ideep).
-fn on_gradient_as_read(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+fn gelu(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let is_turned = operation.gradient().is_some_and(|gradient| !gradient.is_contiguous());
     let on_processor = operation.within_kernels && operation.platform.lists() == AutocastDevice::Processor;
     match on_processor && is_turned && operation.layout(0).is_contiguous() {
