@@ -288,7 +288,7 @@ fn write_checkpoints(f: &mut Formatter, count: usize) -> Result {
     write!(
         f,
         "{} may have run within torch.utils.checkpoint, by the lines of code that the exporter notes; a file holds nothing of it, memory of training \
-         is that without it, and too high by what is computed again; --checkpoint (checkpoint) asks for a training that checkpoints, and perf4sight.estimate_memory follows the \
+         is that without it, and too high by what is computed again, which its interval leaves out; --checkpoint (checkpoint) asks for a training that checkpoints, and perf4sight.estimate_memory follows the \
          module itself",
         count_text(count as u64, "operation")
     )
@@ -298,7 +298,7 @@ fn unsure(f: &mut Formatter, kinds: &BTreeMap<UnsureReason, usize>) -> Result {
     let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{} ({count} times)", kind.question())).collect();
     write!(
         f,
-        "memory in training depends on what no exported graph contains: {}; the interval of memory holds both, and \
+        "memory in training depends on what no exported graph contains: {}; memory is simulated for both, an interval is shown where they differ, and \
          perf4sight.estimate_memory follows the module itself",
         kinds.join(", ")
     )

@@ -33,6 +33,8 @@ pub struct PreparedStep<'a> {
     fingerprint: &'a Fingerprint,
     reasons: Vec<OutOfDistribution>,
     extrapolation: Extrapolation,
+    /// The part of what the extrapolation ignores that is operations that are not understood.
+    not_understood: f64,
     is_own_step: bool,
     predictor: Box<dyn Predictor + 'a>,
 }
@@ -136,7 +138,7 @@ impl<'a> PreparedNetwork<'a> {
 
     fn about_known(&self, step: Step) -> PreparedStep<'a> {
         let (mut extrapolation, mut reasons) = (self.extrapolation.clone(), self.reasons.clone());
-        let own = self.fingerprint.subject.step;
+        let (own, not_understood) = (self.fingerprint.subject.step, extrapolation.ignorance);
         // Latency at another precision is either measured or refused, so only memory gets wider intervals here.
         if let Some([asked, profiled]) = self.fingerprint.other_precision(step) {
             let has_other_kernels = self.fingerprint.may_have_other_kernels(step);
@@ -145,7 +147,8 @@ impl<'a> PreparedNetwork<'a> {
             reasons.extend((!is_prior).then_some(OutOfDistribution::Precision { asked, profiled }));
         }
         let predictor = (self.steps)(step, &extrapolation);
-        PreparedStep { fingerprint: self.fingerprint, reasons, extrapolation, is_own_step: step == own, predictor }
+        let (fingerprint, is_own_step) = (self.fingerprint, step == own);
+        PreparedStep { fingerprint, reasons, extrapolation, not_understood, is_own_step, predictor }
     }
 }
 
@@ -197,9 +200,12 @@ impl PreparedStep<'_> {
         self.predictor.tensors(batch.max(1)).map(|tensors| self.to_value(tensors))
     }
 
-    /// The least and the most that [`PreparedStep::tensors`] may be: they differ where the file of the network can be read in several ways.
+    /// The least and the most that [`PreparedStep::tensors`] may be: they differ where the file of the network can be read in several ways, or has operations
+    /// that are not understood.
     pub fn tensors_between(&self, batch: u64) -> Option<[PredictedValue; 2]> {
-        Some(self.predictor.tensors_between(batch.max(1))?.map(|tensors| self.to_value(tensors)))
+        let [least, most] = self.predictor.tensors_between(batch.max(1))?;
+        let factor = self.not_understood.exp();
+        Some([least / factor, most * factor].map(|tensors| self.to_value(tensors)))
     }
 
     /// Whether a step of `batch` samples fits. Only memory fingerprints answer, if the limit is known or their

@@ -4,7 +4,7 @@
 //! copy it first: the fold of a fully connected layer (`reshape` in `ViewBackward`), `contiguous` in a convolution's
 //! backward.
 
-use super::TensorLayout;
+use super::{TensorLayout, samples_after};
 use perf4sight_network::{BinaryFunction, Network, Node, Op, OperationNature, PytorchRun};
 use perf4sight_step::workload::Loss;
 
@@ -53,6 +53,9 @@ fn handed_on(
         OperationNature::Pooling(_) if averages_all(&node.op) => Some(contiguous()),
         OperationNature::Convolution(_) | OperationNature::Pooling(_) | OperationNature::Normalisation => {
             Some(dense(read))
+        }
+        OperationNature::MatMul if node.multiplies_at_once() => {
+            Some(TensorLayout::with_batch_after(read.sizes().to_vec(), samples_after(network, node)))
         }
         OperationNature::MatMul | OperationNature::Softmax => Some(contiguous()),
         OperationNature::Input

@@ -8,7 +8,7 @@ mod gradients;
 mod results;
 
 pub(crate) use gradients::gradient_layouts;
-pub(crate) use results::{layouts, reads_row, reshape_view, uses_math_kernel};
+pub(crate) use results::{layouts, reads_row, reshape_view, samples_after, uses_math_kernel};
 
 /// A tensor's sizes and strides, the batch axis first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -185,12 +185,24 @@ impl TensorLayout {
 
     /// After how many axes the batch must be so that all but the last can be viewed as one, if that is possible.
     pub fn folds_behind(&self) -> Option<usize> {
-        let picked = |axes: &[u64], order: &[usize]| order.iter().map(|&axis| axes[axis]).collect();
-        (0..self.sizes.len().saturating_sub(1)).find(|&axes| {
-            let order = axes_with_batch_after(axes, self.sizes.len());
-            let there = TensorLayout { sizes: picked(&self.sizes, &order), strides: picked(&self.strides, &order) };
-            there.folds_before(1)
-        })
+        (0..self.sizes.len().saturating_sub(1)).find(|&axes| self.batch_moved_after(axes).folds_before(1))
+    }
+
+    /// Whether it can be viewed as stacked matrices that have the samples in one of their axes, where the batch is moved after that many axes: the axis behind it is
+    /// joined to it, and all but the last two axes are the stack.
+    pub fn folds_samples_after(&self, axes: usize) -> bool {
+        let there = self.batch_moved_after(axes);
+        let (before, rows) = there.sizes.split_at(axes);
+        let (stack, inner) = before.split_at(self.sizes.len() - 3);
+        let folded = [stack.iter().product()].into_iter().chain(inner.iter().copied());
+        let folded = folded.chain([rows[..2].iter().product()]).chain(rows[2..].iter().copied());
+        there.view_as(&folded.collect::<Vec<_>>()).is_some()
+    }
+
+    fn batch_moved_after(&self, axes: usize) -> Self {
+        let order = axes_with_batch_after(axes, self.sizes.len());
+        let moved = |of: &[u64]| order.iter().map(|&axis| of[axis]).collect();
+        TensorLayout { sizes: moved(&self.sizes), strides: moved(&self.strides) }
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) fn layouts(
         let is_shuffled = kernels == AutocastDevice::Processor && is_shuffled(network, node, &layouts);
         let layout = match is_channels_last(network, node) || is_shuffled {
             true => TensorLayout::channels_last(sizes),
+            false if node.multiplies_at_once() => TensorLayout::with_batch_after(sizes, samples_after(network, node)),
             false => result(node, sizes, &inputs, (math, reads_row(network, node))),
         };
         layouts.push(layout);
@@ -49,6 +50,13 @@ pub(crate) fn reads_row(network: &Network, node: &Node) -> bool {
     let Some(row) = node.inputs.first().map(|input| network.node(*input)) else { return false };
     let (Op::Reshape(_), &[channels, 1, width]) = (&row.op, row.shape.dims()) else { return false };
     network.input_of(row, 0).dims() == [channels, width]
+}
+
+/// After how many axes the batch is in memory where a product of all samples with a weight reads it, and in its result: stacked matrices, of which the samples are rows, or
+/// columns where the weight comes first (`sumproduct_pair` of aten/src/ATen/native/Linear.cpp).
+pub(crate) fn samples_after(network: &Network, node: &Node) -> usize {
+    let weight_first = network.node(node.inputs[0]).is_common();
+    node.shape.rank() - if weight_first { 1 } else { 2 }
 }
 
 /// Whether an attention uses the math kernel (`_scaled_dot_product_attention_math`). The flash kernel, which never

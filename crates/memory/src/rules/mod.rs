@@ -86,6 +86,7 @@ fn by_nature(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts)
             rule.forward([Output]).saves([SavedTensor::Input(0)]).backward([InputGradient(0)])
         }
         OperationNature::Activation(Activation::Log) => without_buffer(plain_rule(rule, operation, facts), operation),
+        OperationNature::Activation(Activation::Gelu) => gelu(plain_rule(rule, operation, facts), operation),
         OperationNature::Activation(_) => plain_rule(rule, operation, facts),
         OperationNature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
         OperationNature::Transposed(transposed) => {
@@ -245,7 +246,16 @@ fn is_expanded(operation: StepOperation) -> bool {
     let by_element = matches!(by, OperationNature::Arithmetic(binary) if !binary.is_sum())
         || matches!(by, OperationNature::Activation(_));
     let mut inputs = operation.network.nodes().iter().flat_map(|node| &node.inputs).filter(|input| **input == read);
-    by_element && inputs.next().is_some() && inputs.next().is_none()
+    (by_element || sums_matrices(operation)) && inputs.next().is_some() && inputs.next().is_none()
+}
+
+/// Whether it sums the matrices that a product of all samples made: `bmm` reads a matrix that is repeated as it is.
+fn sums_matrices(operation: StepOperation) -> bool {
+    let network = operation.network;
+    let read = network.node(operation.node.inputs[0]);
+    let (Op::Reduce { axes, .. }, Op::Transpose { order }) = (&operation.node.op, &read.op) else { return false };
+    let product = network.node(read.inputs[0]);
+    product.multiplies_at_once() && axes.iter().all(|axis| order[*axis] + 2 < product.shape.rank())
 }
 
 /// Whether a mean casts all that it reads: on processors, of numbers of fewer bits than single precision has (`mean_out` in ReduceOps.cpp); the
@@ -278,6 +288,20 @@ fn on_dense_gradient(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
         false => gradient.is_contiguous(),
     };
     if operation.gradient().is_none_or(as_read) { rule } else { rule.copying_gradient(operation.output()) }
+}
+
+/// On processors oneDNN computes GELU of what is contiguous: of a gradient in another order of axes it makes a copy, and then its result in its own order before it is
+/// that of the gradient (`gelu_backward_out_cpu` of aten/src/ATen/native/Activation.cpp, `eltwise_backward` of ideep).
+fn gelu(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+    let is_turned = operation.gradient().is_some_and(|gradient| !gradient.is_contiguous());
+    let on_processor = operation.within_kernels && operation.platform.lists() == AutocastDevice::Processor;
+    match on_processor && is_turned && operation.layout(0).is_contiguous() {
+        true => {
+            let backward = (0..2).fold(rule.backward, |moves, _| borrowing(moves, operation.input(0)));
+            MemoryRule { backward, ..rule }
+        }
+        false => rule,
+    }
 }
 
 /// A normalisation of rows copies an input that is not contiguous (`expect_contiguous` in layer_norm.cpp, `contiguous`

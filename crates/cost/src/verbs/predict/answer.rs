@@ -1,8 +1,8 @@
 //! The predictions for one network.
 
 use crate::fingerprint::{
-    ExpectedError, FitDecision, FitVerdict, LatencyShares, MaxBatch, MemoryLimit, PredictedValue, Prediction,
-    check_understood,
+    ExpectedError, FitDecision, FitVerdict, LatencyShares, MaxBatch, MemoryLimit, OutOfDistribution, PredictedValue,
+    Prediction, check_understood,
 };
 use crate::verbs::extents::NetworkExtents;
 use crate::verbs::source::TargetDevice;
@@ -124,8 +124,9 @@ impl NetworkAnswer {
             _ => false,
         };
         let point = self.points.iter().find(open)?;
+        let also = if point.is_understood() { "" } else { ", and some operations are not understood" };
         Some(format!(
-            "{}: a file does not record all that the module's code keeps, such as results in variables: at batch size {} tensors take {}; \
+            "{}: a file does not record all that the module's code keeps, such as results in variables{also}: at batch size {} tensors take {}; \
              perf4sight.estimate_memory follows the module itself",
             self.network,
             point.batch,
@@ -142,6 +143,11 @@ impl NetworkAnswer {
 impl BatchPrediction {
     pub fn fits(&self) -> bool {
         self.verdict.is_some_and(|verdict| verdict.call == FitDecision::Fits)
+    }
+
+    fn is_understood(&self) -> bool {
+        let mut reasons = self.predictions().flat_map(|prediction| &prediction.out_of_distribution);
+        !reasons.any(|reason| matches!(reason, OutOfDistribution::NotUnderstood { .. }))
     }
 
     /// The memory of tensors in words: "4.2 GiB", or "4.2 GiB (4.0 GiB – 4.9 GiB)" where the file can be read in several ways.
