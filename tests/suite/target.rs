@@ -236,7 +236,8 @@ fn every_device_gets_a_line() {
     assert_eq!(lines.len(), names.len(), "{all}");
     assert!(lines.iter().all(|line| line.contains("fits (") && line.contains(" ms – ")), "{all}");
     assert!(
-        all.stdout().starts_with(&format!("a step of 16 samples fits into 8 GiB of free memory on {}", names.join(", "))),
+        all.stdout()
+            .starts_with(&format!("a step of 16 samples fits into 8 GiB of free memory on {}", names.join(", "))),
         "{all}"
     );
     let json = predict("mobilenetv2 --target all --bs 16 --mem-limit 8GiB --json").succeeds().json();
@@ -279,7 +280,10 @@ fn fingerprints_and_targets_exclude_each_other() {
         .run("--config-file config.ini --check")
         .succeeds()
         .prints("predicts training of squeezenet for orin, tx2, without any measurement");
-    scene.run("--config-file config.ini").succeeds().prints("a step of 4 samples fits into 8 GiB of free memory on orin, tx2");
+    scene
+        .run("--config-file config.ini")
+        .succeeds()
+        .prints("a step of 4 samples fits into 8 GiB of free memory on orin, tx2");
     let answer: Value = serde_json::from_str(&scene.read("answer.json")).unwrap();
     assert_eq!(answer["devices"][1]["device"], "tx2");
     let wrong = |set: &str| scene.run(&format!("--config-file config.ini --set predict.{set}")).fails(3);

@@ -144,10 +144,11 @@ impl PreparedMemoryStep<'_> {
         let (likely, need) = (self.predict(batch), self.used_memory(batch, simulated));
         let doubtful = |basis| self.interval_of_doubts(need, simulated, basis);
         let band = match self.band {
+            None if self.memory.known.is_empty() => doubtful(IntervalBasis::Prior),
+            None => return None,
             // The errors of a few networks show too little of those of others (`docs/accuracy/memory.md`).
             Some(band) if band.basis == IntervalBasis::Estimated => band.union(doubtful(band.basis)),
-            None if self.memory.known.is_empty() => doubtful(IntervalBasis::Prior),
-            known => known?,
+            Some(band) => band,
         };
         Some(IntervalBand { ends: band.ends.map(|end| end + (need / likely).ln()), ..band })
     }

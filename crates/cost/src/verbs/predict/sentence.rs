@@ -35,21 +35,22 @@ impl DevicePredictions {
             let point = device.answers.first()?.points.iter().max_by_key(|point| point.batch)?;
             Some((point.batch, point.verdict.map(|verdict| verdict.call)))
         };
-        let called = |call: FitDecision| -> Vec<&str> {
+        let called = |call: FitDecision| -> Vec<&DeviceAnswers> {
             let so = |device: &&DeviceAnswers| largest(device).is_some_and(|(_, called)| called == Some(call));
-            self.devices.iter().filter(so).map(DeviceAnswers::name).collect()
+            self.devices.iter().filter(so).collect()
         };
+        let fitting = called(FitDecision::Fits).into_iter();
+        let place = limit_text(limit, fitting.map(|device| &device.fingerprints));
         let words = [
-            (
-                FitDecision::Fits,
-                format!("fits into {} on", limit_text(limit, self.devices.iter().map(|device| &device.fingerprints))),
-            ),
+            (FitDecision::Fits, format!("fits into {place} on")),
             (FitDecision::Borderline, "is open on".to_owned()),
             (FitDecision::DoesNotFit, "does not fit on".to_owned()),
         ];
         let parts = words.into_iter().map(|(call, words)| (words, called(call)));
         let parts = parts.filter(|(_, devices)| !devices.is_empty());
-        let parts: Vec<String> = parts.map(|(words, devices)| format!("{words} {}", devices.join(", "))).collect();
+        let names =
+            |devices: Vec<&DeviceAnswers>| devices.into_iter().map(DeviceAnswers::name).collect::<Vec<_>>().join(", ");
+        let parts: Vec<String> = parts.map(|(words, devices)| format!("{words} {}", names(devices))).collect();
         let batch = self.devices.first().and_then(largest).map_or(1, |(batch, _)| batch);
         format!("{} {}", step(batch), parts.join("; "))
     }
