@@ -50,7 +50,7 @@ pub struct ForegroundEnd {
 pub enum CommandProgress {
     /// It runs.
     Running,
-    /// It writes results: at its time limit they are waited for, for up to [`WRITING`].
+    /// It writes results: at its time limit they are waited for, for up to five minutes.
     Writing,
     /// It did all that it was started for.
     Done,
