@@ -762,19 +762,24 @@ fn a_trace_that_is_cut_off_does_not_tell_how_busy_the_gpu_was() {
     });
     let events: Vec<String> = steps.chain(calls.into_iter().map(|(_, event)| event)).collect();
     let whole = trace(&events);
-    let end = r#", {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 2000}"#;
-    let ended = format!("{}{end}", &whole[..whole.len() - 2]);
+    let end =
+        |ts: u32| format!(r#"{{"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": {ts}}}"#);
+    let ended = format!("{}, {}", &whole[..whole.len() - 2], end(2000));
+    // A first piece that was read to its end, and another one that was not.
+    let pieces = whole.replacen('[', &format!("[{}, ", end(500)), 1);
     let scene = Scene::new().file("whole.json", whole.clone()).file("cut.json", &whole[..whole.len() - 4000]);
-    let scene = scene.file("ended.json", ended);
+    let scene = scene.file("ended.json", ended).file("pieces.json", &pieces[..pieces.len() - 4000]);
     for complete in ["whole.json", "ended.json"] {
         broken_down(&scene, complete).succeeds().prints("the GPU is busy for 80");
     }
-    let cut = broken_down(&scene, "cut.json")
-        .succeeds()
-        .says("the trace is cut off, and its GPU work comes last: it is unknown how much is missing")
-        .prints("what dominates is not known: the trace is cut off");
-    assert!(!cut.stdout().contains("GPU is busy"), "{cut}");
-    assert_eq!(document(&scene)["ranks"][0]["gpu_recorded"], false);
+    for part in ["cut.json", "pieces.json"] {
+        let cut = broken_down(&scene, part)
+            .succeeds()
+            .says("the trace is cut off, and its GPU work comes last: it is unknown how much is missing")
+            .prints("what dominates is not known: the trace is cut off");
+        assert!(!cut.stdout().contains("GPU is busy"), "{cut}");
+        assert_eq!(document(&scene)["ranks"][0]["gpu_recorded"], false);
+    }
 }
 
 /// Of each of 5,000 iterations with a thousand streams all would take gigabytes.

@@ -116,8 +116,9 @@ pub struct Trace {
 
 /// The coarsest unit of a trace's times in nanoseconds: old profilers write whole microseconds.
 const COARSEST: i64 = 1_000;
-/// Nanoseconds between floating-point numbers of microseconds since 1970, of which programs print one decimal or two.
-const FLOAT: i64 = 250;
+/// By how many nanoseconds two times that programs keep in floating-point numbers may differ: microseconds since 1970 are 0.25 µs apart, Python
+/// prints them with one decimal, so that each is off by up to 125 + 50 ns, and durations are whole nanoseconds.
+const FLOAT: i64 = 351;
 /// Begins from which the unit is known.
 const ENOUGH_BEGINS: usize = 1_000;
 
@@ -151,7 +152,8 @@ impl Trace {
         self.end_before_next();
     }
 
-    /// Nanoseconds that times of threads were rounded to: what all of them are multiples of, after the first.
+    /// By how many nanoseconds two times may differ that are the same but for rounding: what all times of threads are multiples of, after
+    /// the first, and more where programs kept them in floating-point numbers.
     pub fn unit(&self) -> i64 {
         let mut begins = self.events.iter().filter(|event| event.category.on_thread()).map(|event| event.start);
         let first = begins.next().unwrap_or(0);
@@ -211,7 +213,8 @@ mod tests {
     use super::*;
 
     /// An operator from 0 to 100 µs, one in it from 50 to 100, one from 100 to 180 and one in that. If the third begins too early by one unit, the
-    /// first two end there: by 1 ns where times are whole nanoseconds, by 1 µs where they are whole microseconds. More is no rounding, and kernels
+    /// first two end there: by 1 ns where times are whole nanoseconds, by 1 µs where they are whole microseconds, by 300 ns where
+    /// they are multiples of 100 ns, as floating-point numbers with one decimal. More is no rounding, and kernels
     /// of a stream may overlap. What begins one unit before another's end and reaches no further beyond it is within it.
     #[test]
     fn what_overlaps_by_rounding_follows_each_other() {
@@ -238,6 +241,7 @@ mod tests {
         for (shift, third, first, last) in [
             (1, 80_000, [99_999; 2], 179_999),
             (1_000, 80_000, [99_000; 2], 179_000),
+            (300, 80_000, [99_700; 2], 179_700),
             (0, 80_000, whole, 180_000),
             (801, 80_000, whole, 179_199),
             (2_000, 80_000, whole, 178_000),

@@ -269,7 +269,7 @@ fn counted_apart(parts: &[HeadlinePart]) -> String {
     let apart: Vec<String> = apart.map(|(name, share)| format!("{name} {}", Percent(100.0 * share))).collect();
     match apart.is_empty() {
         true => String::new(),
-        false => format!(" ({} apart, which the table counts in its categories)", apart.join(" and ")),
+        false => format!(" (besides: {}; categories of the table include that)", apart.join(", ")),
     }
 }
 
@@ -459,6 +459,16 @@ mod tests {
         let parts = without_interpreter(parts.map(|(category, share)| (category.name(), share)).to_vec(), Some(0.5));
         let percent: Vec<_> = parts.into_iter().map(|(name, share)| (name, (100.0 * share).round() as i64)).collect();
         assert_eq!(percent, [("Python", 8), ("C++", 32), ("wait", 10), (HELD_UP, 50)]);
+    }
+
+    /// The table has C++ with 90 %: 20 without a processor and 12 held up are in it. What is nearly the largest part is named itself.
+    #[test]
+    fn what_the_table_counts_within_categories_is_said() {
+        let parts = [("C++", 0.58), ("wait", 0.1), (NOT_RUNNING_NAME, 0.2), (HELD_UP, 0.12)];
+        let said =
+            " (besides: not running 20.0 %, held up by other threads 12.0 %; categories of the table include that)";
+        assert_eq!(counted_apart(&parts), said);
+        assert_eq!(counted_apart(&[("C++", 0.46), (NOT_RUNNING_NAME, 0.44)]), "");
     }
 
     /// Calculated by hand: of 60 % without a processor, none of it known waiting, Python and C++ lose in proportion to

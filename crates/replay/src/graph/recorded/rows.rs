@@ -23,7 +23,7 @@ pub(super) struct WorkRow {
 pub(super) struct RankStep {
     /// When the step begins, in nanoseconds of the job's clock.
     pub start: i64,
-    /// Nanoseconds that the times of its trace were rounded to.
+    /// By how many nanoseconds two times of its trace may differ that are the same but for rounding.
     pub unit: i64,
     pub rows: Vec<WorkRow>,
     /// The rows of each thread and stream.

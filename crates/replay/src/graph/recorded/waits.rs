@@ -331,14 +331,18 @@ mod tests {
     }
 
     /// From 100.4 ns on for 50.6: rounded each, 100 and 51, which ends at 151, and what begins at its end of 151.0 does so, too. From 100.6 on for 50.6: 101 and 51, which
-    /// end at 152, 1 ns after what begins at 151.2, which is 151. Two apart are not the same moment.
+    /// end at 152, 1 ns after what begins at 151.2, which is 151. Two apart are not the same moment, unless
+    /// the trace was rounded to more.
     #[test]
     fn what_ends_with_another_but_for_rounding_is_waited_for() {
         let call = CallTable::default().intern("gemm", None);
-        let holds = |ends: [i64; 2]| {
+        let holds = |unit: i64, ends: [i64; 2]| {
             let rows = ends.map(|end| WorkRow { call, kind: WorkKind::Kernel, end }).to_vec();
-            always_ends_before(&[&RankStep { rows, ..RankStep::default() }], 0, 1)
+            always_ends_before(&[&RankStep { unit, rows, ..RankStep::default() }], 0, 1)
         };
-        assert_eq!([[150, 151], [151, 150], [152, 150]].map(holds), [true, true, false]);
+        for unit in [0, 1] {
+            assert_eq!([[150, 151], [151, 150], [152, 150]].map(|ends| holds(unit, ends)), [true, true, false]);
+        }
+        assert_eq!([[1_150, 150], [1_151, 150]].map(|ends| holds(1_000, ends)), [true, false]);
     }
 }
