@@ -33,7 +33,10 @@ pub fn save(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
 /// As [`save`], and those of `write`.
 pub fn save_stream(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     stream(file, write).map_err(|cause| {
-        let help = "make room or permit writing, or choose another folder";
+        let help = match cause.kind() {
+            ErrorKind::IsADirectory => "it is a folder: name a file in it",
+            _ => "make room or permit writing, or choose another folder",
+        };
         Error::io(display_name(file), "write the file", &cause).help(help)
     })
 }
@@ -170,6 +173,7 @@ mod tests {
         assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
         assert!(save(&file.join("below"), "").is_err());
         assert!(save(Path::new("/"), "").unwrap_err().to_string().contains("names no file"));
+        assert!(save(folder.path(), "").unwrap_err().to_string().contains("name a file in it"));
         let error = save(Path::new("/proc/file"), "").unwrap_err().to_string();
         assert!(error.contains("/proc/file") && !error.contains(".new"), "{error}");
     }

@@ -105,6 +105,12 @@ impl Analysis {
         })
     }
 
+    /// The error of [`Analysis::check_one_job`] if no trace is missing: what ranks exchange with those without a trace is told of in
+    /// warnings.
+    pub fn several_jobs(&self) -> Option<Error> {
+        self.check_one_job().err().filter(|_| self.job.missing().is_empty())
+    }
+
     /// The rank that the others wait for longest; none if nothing tells, for no exchanges of several ranks match.
     pub fn first_straggler(&self) -> Option<&Straggler> {
         self.stragglers.first().filter(|_| self.is_waiting_known())

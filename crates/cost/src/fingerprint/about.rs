@@ -248,7 +248,7 @@ impl PreparedStep<'_> {
         let is_prior = basis == IntervalBasis::Prior;
         if let Some([tensors, _]) = self.predictor.tensors_between(batch).filter(|_| is_prior) {
             // The whole is never less than the tensors shown next to it.
-            low = low.max(tensors.min(high));
+            low = low.max((tensors / self.not_understood.exp()).min(high));
         }
         let [low, high] = [low, high].map(|end| self.to_value(end));
         // A prior rests on no step that was profiled.

@@ -191,12 +191,14 @@ pub(super) fn is_file(word: &str) -> bool {
 fn parse_level(name: &str, word: &str) -> Result<u8> {
     let level = word.parse().ok().filter(|level| *level <= 99);
     level.ok_or_else(|| {
-        let share = word.parse().ok().filter(|share| (0.01..1.0).contains(share));
-        let help = match share.map(|share: f64| (100.0 * share).round()) {
-            Some(percent) => format!("did you mean {name}@{percent}?"),
+        let percent = word.parse().ok().map(|number: f64| if number < 1.0 { 100.0 * number } else { number });
+        let help = match percent.filter(|percent| (1.0..99.5).contains(percent)) {
+            Some(percent) => format!("did you mean {name}@{percent:.0}?"),
             None => format!("write {name}@50, for example"),
         };
-        Error::usage(format!("\"{word}\" is not a level")).expected("the percentage to prune, 0 to 99").help(help)
+        Error::usage(format!("\"{word}\" is not a level"))
+            .expected("the percentage to prune, a whole number from 0 to 99")
+            .help(help)
     })
 }
 

@@ -76,6 +76,7 @@ impl Verb for Collect {
             headline: format!("{} on one clock", count_text(ranks as u64, "rank")),
             files: vec![("trace", self.out.clone())],
             json: json!({"ranks": ranks, "file": self.out.display().to_string()}),
+            failure: analysis.several_jobs(),
             ..Summary::default()
         })
     }

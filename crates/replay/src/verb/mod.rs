@@ -87,8 +87,7 @@ impl ReplayResults {
     /// Replays a job. Where that fails, who waits for whom is shown all the same.
     fn replay_job(analysis: Analysis, hang: HangReport, of_dumps: &[String], request: &ReplayRequest) -> Self {
         let mut warnings = [of_dumps, analysis.warnings().as_slice()].concat();
-        // What ranks exchange with those without a trace is told of in warnings.
-        let of_several_jobs = analysis.check_one_job().err().filter(|_| analysis.job.missing().is_empty());
+        let several_jobs = analysis.several_jobs();
         let (replayed, failure) = match ReplayedJob::replay(&analysis, request) {
             Ok(replayed) => {
                 let failure = without_answer(&replayed).or_else(|| unlike_record(&replayed));
@@ -106,7 +105,7 @@ impl ReplayResults {
         let waits = analysis.first_straggler().is_some_and(|first| first.share >= BESIDE_A_HANG);
         let answer = (hangs.is_none() || waits).then(|| headline::headline(&analysis, replayed.as_ref()));
         let answer = hangs.into_iter().chain(answer).collect::<Vec<_>>().join("; ");
-        ReplayResults { analysis, replayed, answer, warnings, hang, failure: of_several_jobs.or(failure) }
+        ReplayResults { analysis, replayed, answer, warnings, hang, failure: several_jobs.or(failure) }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::interruptible::interruptible;
 use super::traces::{self, TRACES};
 use super::{PendingFile, interrupted_summary};
+use crate::Analysis;
 use crate::ranks::TrainingJob;
 use crate::statistic::{OperationStatistic, StatisticKind, operations};
 use perf4sight_base::error::Result;
@@ -74,28 +75,31 @@ impl StatisticVerb {
         let traces = self.traces.clone();
         let counted_operations = interruptible(&context.cancel, move || {
             let job = TrainingJob::read(&traces)?;
-            let (operations, other) = (operations(&job), also(&job)?);
-            Ok((job, operations, other))
+            let (operations, other, warnings) = (operations(&job), also(&job)?, job.warnings());
+            let counts = [(job.ranks.len(), "rank"), (job.steps.len(), "step")];
+            Ok((operations, other, warnings, counts, Analysis::new(job).several_jobs()))
         });
-        let Some((job, operations, other)) = counted_operations? else { return Ok(interrupted_summary()) };
+        let Some((operations, other, warnings, counts, failure)) = counted_operations? else {
+            return Ok(interrupted_summary());
+        };
         progress.advance(1);
         let all = table("Operations", operations.iter());
         overwrite::save(&self.out, all.to_csv(), self.overwrite)?;
         let other = other.map(PendingFile::save).transpose()?;
         progress.advance(1);
         drop(progress);
-        job.warnings().iter().for_each(|warning| context.warn(warning));
+        warnings.iter().for_each(|warning| context.warn(warning));
         let of_kind = |kind: StatisticKind| {
             let own = operations.iter().filter(move |one| one.kind == kind);
             table(&format!("Most time: {}", kind.label()), own.take(SHOWN))
         };
-        let [ranks, steps] =
-            [(job.ranks.len(), "rank"), (job.steps.len(), "step")].map(|(count, what)| count_text(count as u64, what));
+        let [ranks, steps] = counts.map(|(count, what)| count_text(count as u64, what));
         Ok(Summary {
             headline: format!("{} in {steps} of {ranks}", count_text(operations.len() as u64, "operation")),
             tables: StatisticKind::ALL.map(of_kind).into_iter().filter(|table| !table.is_empty()).collect(),
             files: [("table", self.out.clone())].into_iter().chain(other).collect(),
             json: all.to_json(),
+            failure,
             ..Summary::default()
         })
     }

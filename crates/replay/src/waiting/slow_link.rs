@@ -2,7 +2,7 @@
 
 use super::JobWaiting;
 use crate::collectives::{CollectiveOperation, RankExchanges};
-use perf4sight_base::stats::median;
+use perf4sight_base::stats::{median, percentile};
 use std::collections::BTreeMap;
 
 /// Ranks whose exchanges take longer than those of others.
@@ -20,6 +20,8 @@ pub struct SlowLink {
 
 /// A link is slow where its exchanges take this many times as long.
 const SLOW: f64 = 1.5;
+/// And this percentile of them too: on a busy machine some exchanges of every link take long.
+const LOW_PERCENTILE: f64 = 25.0;
 /// Fewer sets of ranks do not show what is usual.
 const FEWEST: usize = 3;
 
@@ -37,7 +39,7 @@ impl JobWaiting {
                 let others: Vec<f64> =
                     alike.iter().filter(|(other, _)| *other != ranks).map(|(_, times)| median(times)).collect();
                 let (time, other) = (median(own), median(&others));
-                if time - other > self.uncertainty {
+                if time - other > self.uncertainty && percentile(own, LOW_PERCENTILE) >= SLOW * other {
                     let [all, usual] = links.entry((*operation, ranks)).or_default();
                     *all += time * own.len() as f64;
                     *usual += other * own.len() as f64;

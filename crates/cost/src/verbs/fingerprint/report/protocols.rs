@@ -110,7 +110,7 @@ fn noise_remark(part: &Assessment) -> String {
             Percent(noise.mape),
             noise.repeated
         ),
-        None => "Nothing was measured twice, so how much the device differs from itself is not known.".to_owned(),
+        None => "No two rows are of the same step, so how much the device differs from itself is not known.".to_owned(),
     }
 }
 
