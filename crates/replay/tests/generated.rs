@@ -881,6 +881,8 @@ fn numbers_of_ranks_that_no_job_has_are_named() {
         warnings.contains("rank 1: the trace names world_size 1000000000000000.0, which is not a number of ranks"),
         "{warnings}"
     );
+    write(folder.path(), 3_000_000_000, 2, 0, &[step(1, [0.0, 90.0])]);
+    assert!(refused(&folder).contains("the trace is of rank 3000000000, which no job has"));
 }
 
 /// All-reduce 0 is a broadcast on rank 2, rank 0 passes 4 bytes in to all-reduce 1, and the group of rank 1 is that of others.

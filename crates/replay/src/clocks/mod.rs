@@ -85,6 +85,11 @@ impl RankClocks {
         own.saturating_add(clock.correction(own)).saturating_sub(self.origin)
     }
 
+    /// A moment of the common timeline in the trace of the first rank, whose clock all are compared with; in nanoseconds.
+    pub fn in_first_trace(&self, moment: i64) -> i64 {
+        moment.saturating_add(self.origin).saturating_sub(self.ranks[0].base)
+    }
+
     /// The largest half of an interval of an offset in nanoseconds: how far moments of different ranks may be off.
     pub fn uncertainty(&self) -> f64 {
         let half = |clock: &RankClock| clock.interval.map_or(0.0, |[low, high]| (high - low) / 2.0);

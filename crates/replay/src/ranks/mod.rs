@@ -122,6 +122,7 @@ impl TrainingJob {
             return Err(Error::input("there is no trace with times, as in these dumps of flight recorders")
                 .help("perf4sight replay says what they show of ranks that wait for each other"));
         }
+        traces.iter().try_for_each(check_number)?;
         traces.iter_mut().for_each(leave_out_size);
         let world_size = world_size(&traces)?;
         let marks = StepMarks::choose(traces.iter().map(|ranked| &ranked.trace));
@@ -419,6 +420,16 @@ impl JobRank {
 
 /// More ranks than any job has.
 const MOST_RANKS: u32 = 1_000_000;
+
+/// Refuses the number of a rank that no job has.
+fn check_number(ranked: &RankTrace) -> Result<()> {
+    match ranked.rank < MOST_RANKS {
+        true => Ok(()),
+        false => Err(Error::input(format!("the trace is of rank {}, which no job has", ranked.rank))
+            .file(&ranked.trace.file)
+            .help("give it the number of its rank (rank in distributedInfo)")),
+    }
+}
 
 /// Leaves out a number of ranks that no job has.
 fn leave_out_size(ranked: &mut RankTrace) {

@@ -47,7 +47,7 @@ pub fn write(
     if let Some(replayed) = replayed {
         replay(replayed, analysis.job.ranks.len(), &mut list)?;
     }
-    list.end_on_clock(begin)
+    list.end_on_clock(analysis.clocks.in_first_trace(begin))
 }
 
 /// When the first event of any rank begins.
@@ -89,7 +89,7 @@ impl<W: Write> JsonList<W> {
         self.end_with("")
     }
 
-    /// Ends the list; `zero` is what the clock of the first rank shows at 0, in nanoseconds.
+    /// Ends the list; `zero` is the time in the trace of the first rank at 0, in nanoseconds.
     fn end_on_clock(self, zero: i64) -> io::Result<()> {
         self.end_with(&format!(r#", "otherData": {}"#, json!({"first_rank_at_zero_us": microseconds(zero)})))
     }

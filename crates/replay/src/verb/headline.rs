@@ -95,9 +95,10 @@ fn who_waits(analysis: &Analysis, costs: Option<StragglerCosts>) -> String {
             others(analysis, first)
         ),
         false if first.share >= LEAST_SHARE && is_occasional(analysis, first) => format!(
-            "rank {} makes {} wait now and then: {} in {} of {} steps, {} of the mean step's {} on average; that is {} of all waiting{}",
+            "rank {} makes {} wait {}: {} in {} of {} steps, {} of the mean step's {} on average; that is {} of all waiting{}",
             analysis.job.ranks[first.rank].number,
             exchanging_ranks(analysis, first.rank),
+            if is_mostly(analysis, first) { "in most steps" } else { "now and then" },
             Milliseconds(mean(&first.occasions)),
             first.occasions.len(),
             analysis.job.steps.len(),
@@ -256,8 +257,15 @@ fn is_occasional(analysis: &Analysis, first: &Straggler) -> bool {
     let is_certain = shortest > 2.0 * analysis.waiting.uncertainty || durations_show(first);
     let is_chance = !first.stands_out && first.of_all < ALONE;
     let occasions = first.occasions.len();
-    let is_seldom = occasions as f64 <= STEADY * analysis.job.steps.len() as f64 || is_steady(analysis, first);
-    first.of_all >= MOST && !is_chance && occasions > 1 && is_seldom && is_certain
+    // A rank that becomes slow is late in most steps, and by how much is not steady.
+    let is_alone = first.stands_out && first.of_all >= ALONE;
+    let is_known = !is_mostly(analysis, first) || is_steady(analysis, first) || is_alone;
+    first.of_all >= MOST && !is_chance && occasions > 1 && is_known && is_certain
+}
+
+/// Whether the others wait long for a rank in most steps.
+fn is_mostly(analysis: &Analysis, first: &Straggler) -> bool {
+    first.occasions.len() as f64 > STEADY * analysis.job.steps.len() as f64
 }
 
 /// Other ranks that make others wait nearly as long are part of the answer from this share of that for the first on.
@@ -352,7 +360,11 @@ fn reason(first: &Straggler, costs: Option<StragglerCosts>) -> String {
 /// What a rank does longer of which the milliseconds explain something.
 fn reasons(first: &Straggler, explains: impl Fn(f64) -> bool) -> Option<String> {
     // What takes longer in one step makes the rank begin the next one later.
-    let is_later_start = |one: &ActivityExcess| one.activity == RankActivity::LaterStart && !durations_show(first);
+    let is_later_start = |one: &ActivityExcess| {
+        one.activity == RankActivity::LaterStart
+            && one.longer() >= EXPLAINS * first.to_explain()
+            && !durations_show(first)
+    };
     let is_cause = |one: &&ActivityExcess| !one.activity.is_before() || is_later_start(one);
     let longest = first.excess.iter().filter(|one| explains(one.longer())).filter(is_cause).take(NAMED);
     let longest: Vec<&ActivityExcess> = longest.collect();

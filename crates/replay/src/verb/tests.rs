@@ -187,6 +187,59 @@ fn timelines_begin_at_zero_and_no_slices_of_a_row_overlap_in_part() {
     }
 }
 
+/// The traces of four ranks in steps of 35 ms, and of 50 from a step on, since rank 2 computes for 45 ms instead of 30. The zero of the clocks is at a second.
+fn traces_of_a_rank_that_becomes_slow(steps: u32, from: u32) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for rank in 0..4 {
+        let mut begin = 1_000_000.0;
+        let of_step = |number: u32| {
+            let length = if number < from { 35_000.0 } else { 50_000.0 };
+            let own = if number >= from && rank == 2 { 45_000.0 } else { 30_000.0 };
+            let exchange = r#""Collective name": "allreduce", "In msg nelems": 64, "dtype": "Float", "Group size": 4"#;
+            let event = |category: &str, name: &str, [start, long]: [f64; 2], args: &str| {
+                format!(
+                    r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": 0, "tid": 7, "ts": {start:?}, "dur": {long:?}, "args": {{{args}}}}}"#
+                )
+            };
+            let events = [
+                event("user_annotation", &format!("ProfilerStep#{number}"), [begin, length], ""),
+                event("kernel", "gemm", [begin, own], ""),
+                event("kernel", "ncclDevKernel_AllReduce", [begin + own, length - own], exchange),
+            ];
+            begin += length;
+            events.join(", ")
+        };
+        let events: Vec<String> = (0..steps).map(of_step).collect();
+        let text = format!(
+            r#"{{"distributedInfo": {{"rank": {rank}, "world_size": 4}}, "traceEvents": [{}]}}"#,
+            events.join(", ")
+        );
+        fs::write(folder.path().join(format!("rank{rank}.json")), text).unwrap();
+    }
+    folder
+}
+
+/// However many of twenty steps are the slow ones. All waiting is for rank 2: 15 ms in each of them.
+#[test]
+fn a_rank_that_becomes_slow_is_named() {
+    for (from, says) in [(0, "in every step"), (3, "in most steps"), (8, "in most steps"), (12, "now and then")] {
+        let traces = traces_of_a_rank_that_becomes_slow(20, from);
+        let analysis = Analysis::new(TrainingJob::read(&[traces.path().to_owned()]).unwrap());
+        let sentence = headline::headline(&analysis, None);
+        assert!(sentence.starts_with("rank 2 makes the others wait ") && sentence.contains(says), "{from}: {sentence}");
+    }
+}
+
+/// Events that begin at 0 on the common timeline are at a second in the trace of the first rank.
+#[test]
+fn a_timeline_tells_where_its_zero_is_in_the_trace_of_the_first_rank() {
+    let (traces, mut joined) = (traces_of_a_rank_that_becomes_slow(4, 2), Vec::new());
+    let analysis = Analysis::new(TrainingJob::read(&[traces.path().to_owned()]).unwrap());
+    crate::timeline::write(&analysis, None, None, &mut joined).unwrap();
+    let joined: serde_json::Value = serde_json::from_slice(&joined).unwrap();
+    assert_eq!(joined["otherData"]["first_rank_at_zero_us"], 1_000_000.0);
+}
+
 /// Thirty exchanges of two ranks, one every 50 ms, whose ends agree to the nanosecond by one clock, or drift by 100 µs a second: over 1.5 s. Files that are
 /// named after one host have one clock, whose uncertainty is no figure; others are known to a microsecond at best.
 #[test]

@@ -311,6 +311,12 @@ fn alike(read: &[(usize, Vec<RankStep>)]) -> Vec<usize> {
     let exchanges = |step: usize| {
         read.iter().any(|(index, ranks)| *index == step && ranks.iter().any(|rank| !rank.parts.is_empty()))
     };
-    let most = groups.into_values().max_by_key(|steps| (exchanges(steps[0]), steps.len(), std::cmp::Reverse(steps[0])));
-    most.unwrap_or_default()
+    let most = |steps: &[usize]| (exchanges(steps[0]), steps.len());
+    let Some(best) = groups.values().map(|steps| most(steps)).max() else { return Vec::new() };
+    // Where each step is of another kind, that of median length stands for them.
+    let length =
+        |step: usize| read.iter().find(|(index, _)| *index == step).map_or(0, |(_, ranks)| longest_rank(ranks));
+    let mut equal: Vec<Vec<usize>> = groups.into_values().filter(|steps| most(steps) == best).collect();
+    equal.sort_by_key(|steps| (length(steps[0]), steps[0]));
+    equal.swap_remove((equal.len() - 1) / 2)
 }

@@ -17,9 +17,18 @@ const WAKE_UP: i64 = 10_000_000;
 /// row to be the wait for it. Which row is the longest differs from step to step unless the thread waits.
 pub(super) const CONSISTENT: f64 = 0.8;
 
-/// Whether a row ended before another in all steps, but for begin and duration, which are rounded each on its own.
+/// Nanoseconds that moments which are the same may be apart in any trace: begin and duration are rounded each on its own, and once more where the
+/// profiler converts the clock of a GPU. No kernel begins as soon after what it waits for.
+const ROUNDED: i64 = 10;
+
+/// Whether a row ended before another in all steps, but for rounding.
 pub(super) fn always_ends_before(steps: &[&RankStep], from: usize, to: usize) -> bool {
-    steps.iter().all(|step| step.rows[from].end <= step.rows[to].end + step.unit.max(1))
+    steps.iter().all(|step| step.rows[from].end <= step.rows[to].end + rounding(step))
+}
+
+/// Nanoseconds that moments of a step which are the same may be apart.
+fn rounding(step: &RankStep) -> i64 {
+    step.unit.max(ROUNDED)
 }
 
 /// Pairs of rows: the last one of another thread or stream that ended during a gap, and the gap.
@@ -42,7 +51,7 @@ pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(
                 continue;
             }
             let ends = &ends[usize::from(streams[track])];
-            let until = ends.partition_point(|(end, ..)| *end <= reference.rows[row].end + reference.unit.max(1));
+            let until = ends.partition_point(|(end, ..)| *end <= reference.rows[row].end + rounding(reference));
             let during = ends[..until].iter().rev().take_while(|(end, ..)| *end > known);
             let others: Vec<(i64, usize)> =
                 during.filter(|(_, of, _)| *of != track).map(|(end, _, other)| (*end, *other)).collect();
@@ -330,9 +339,8 @@ mod tests {
         assert_eq!(for_exchanges(&steps, 0, &[], &calls), BTreeMap::from([(0, 2)]));
     }
 
-    /// From 100.4 ns on for 50.6: rounded each, 100 and 51, which ends at 151, and what begins at its end of 151.0 does so, too. From 100.6 on for 50.6: 101 and 51, which
-    /// end at 152, 1 ns after what begins at 151.2, which is 151. Two apart are not the same moment, unless
-    /// the trace was rounded to more.
+    /// From 100.6 on for 50.6: rounded each, 101 and 51, which end at 152, 1 ns after what begins at 151.2, which is 151; and so on where a clock is converted.
+    /// Eleven apart are not the same moment, unless the trace was rounded to more.
     #[test]
     fn what_ends_with_another_but_for_rounding_is_waited_for() {
         let call = CallTable::default().intern("gemm", None);
@@ -341,7 +349,7 @@ mod tests {
             always_ends_before(&[&RankStep { unit, rows, ..RankStep::default() }], 0, 1)
         };
         for unit in [0, 1] {
-            assert_eq!([[150, 151], [151, 150], [152, 150]].map(|ends| holds(unit, ends)), [true, true, false]);
+            assert_eq!([[150, 151], [160, 150], [161, 150]].map(|ends| holds(unit, ends)), [true, true, false]);
         }
         assert_eq!([[1_150, 150], [1_151, 150]].map(|ends| holds(1_000, ends)), [true, false]);
     }
