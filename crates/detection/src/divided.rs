@@ -3,9 +3,8 @@
 
 use super::store::{self, RowStore, StoredRow};
 use super::trainer::DetectorTrainer;
-use super::{Detection, DetectionMachine, REPORT, SETTINGS, SettingResult, SweepSetting, TriedSetting};
+use super::{Detection, DetectionMachine, SettingResult, SweepSetting, TriedSetting};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::overwrite;
 use perf4sight_machine::{check_kind, claim};
 use perf4sight_verb::{
     Context, CountedNoun, Divisible, Outline, PlannedFiles, Summary, WorkItem, WorkPart, check_keeps_results,
@@ -82,7 +81,7 @@ impl Divisible for Detection {
     fn conclude(&self, context: &mut Context) -> Result<Summary> {
         let asked = self.with_whole_path();
         let store = RowStore::open(&self.out)?;
-        overwrite::check_folder(&self.out, [SETTINGS, REPORT], !store.rows.is_empty(), self.overwrite)?;
+        self.check_replaced(&store.rows)?;
         let Some(row) = store.rows.iter().find(|row| asked.is_asked(row)) else {
             return Ok(Summary { headline: "no setting was measured".to_owned(), ..Summary::default() });
         };

@@ -310,9 +310,14 @@ impl Detection {
         if self.predict.is_some() { Ok(()) } else { self.check_replaced(&store::read(&self.out)?) }
     }
 
-    /// The same; with rows of earlier runs, all files are of these.
+    /// The same; with rows of earlier runs, all files are of these. A run of which all settings failed leaves their table alone.
     fn check_replaced(&self, rows: &[StoredRow]) -> Result<()> {
-        overwrite::check_folder(&self.out, [SETTINGS, REPORT], !rows.is_empty(), self.overwrite)
+        if !rows.is_empty() {
+            return overwrite::check_folder(&self.out, [SETTINGS, REPORT], true, self.overwrite);
+        }
+        let table = tables::settings(&[], self.epochs).to_csv();
+        overwrite::check_contents(&self.out.join(SETTINGS), table, self.overwrite)?;
+        overwrite::check_folder(&self.out, [REPORT], false, self.overwrite)
     }
 
     /// The folder of the data, alike however it is called; on another machine it is as it is called.

@@ -2,7 +2,7 @@
 
 use super::batch::{BatchAxis, shape};
 use super::call::{NodeCall, NodeMisfit};
-use super::number::{BatchNumber, numbers};
+use super::number::{BatchNumber, numbers, product};
 use super::translate::{GraphTranslation, own_name};
 use super::value::{Feature, FixedTensor, Value, WeightTensor};
 use perf4sight_network::{Op, Shape};
@@ -53,10 +53,11 @@ fn align_value(
             let sample = sample(&dims, frame, to.samples)?;
             let same = dims == sample.dims();
             let viewed = Feature { batch: frame.batch, ..*feature };
-            if same {
-                Ok(viewed)
-            } else {
-                to.add_like(&format!("{}_view", own_name(call)), Op::Reshape(sample), &[viewed])
+            match same {
+                true => Ok(viewed),
+                // Of what was computed for all samples of a baked-in batch, one sample is no view.
+                false if product(&dims) != sample.elements() => Err(NodeMisfit::Unsupported),
+                false => to.add_like(&format!("{}_view", own_name(call)), Op::Reshape(sample), &[viewed]),
             }
         }
         Value::Weight(weight) => {

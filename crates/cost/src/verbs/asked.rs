@@ -53,8 +53,8 @@ fn in_folder(folder: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(folder).map_err(refused)?;
     let paths = entries.map(|entry| Ok(entry.map_err(refused)?.path()));
     let paths: Vec<_> = paths.collect::<Result<_>>()?;
-    let networks = paths.iter().filter(|path| path.extension().is_some_and(|ending| ending == "onnx"));
-    networks.map(|path| text(path)).collect()
+    let networks = paths.iter().filter(|path| path.extension().is_some_and(|end| end.eq_ignore_ascii_case("onnx")));
+    Ok(networks.map(|path| text(path)).collect())
 }
 
 /// The files that match a pattern.
@@ -63,13 +63,12 @@ pub(super) fn matching(pattern: &str) -> Result<Vec<String>> {
         Error::usage(format!("\"{pattern}\" is not a pattern: {cause}")).expected("such as nets/*.onnx")
     })?;
     // Paths that cannot be read are left out, as a shell does.
-    paths.filter_map(|path| Some(text(&path.ok()?))).collect()
+    Ok(paths.filter_map(|path| Some(text(&path.ok()?))).collect())
 }
 
-/// A path as text, because names of networks appear in tables.
-fn text(path: &Path) -> Result<String> {
-    let refused = || Error::input("has a name that is not UTF-8").file(path).help("rename the file");
-    path.to_str().map(str::to_owned).ok_or_else(refused)
+/// A path as text, because names of networks appear in tables. Of a name that is not UTF-8, which is then not found, it says enough to rename the file.
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 fn require_files(mut files: Vec<String>, word: &str, nothing: &str) -> Result<Vec<String>> {

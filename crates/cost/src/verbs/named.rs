@@ -49,6 +49,7 @@ impl NamedNetwork {
     /// number of classes than that of a file.
     pub fn load_with_extents(word: &str, dataset: &str, extents: &NetworkExtents) -> Result<Self> {
         if is_file(word) {
+            check_file(word)?;
             let LoadedOnnx { network, warnings } = extents.read(word)?;
             let warnings = warnings.iter().map(|warning| format!("{word}: {warning}")).collect();
             return Ok(NamedNetwork { network, remarks: NetworkRemarks { warnings, notes: Vec::new() } });
@@ -180,6 +181,21 @@ fn near(name: &str) -> Option<String> {
         [format!("{name}.onnx"), format!("*/{name}.onnx"), format!("{name}_0.onnx"), format!("*/{name}_0.onnx")];
     let mut found = patterns.iter().filter_map(|pattern| glob::glob(pattern).ok()).flatten();
     found.find_map(|file| Some(file.ok()?.display().to_string()))
+}
+
+/// Explains why there is no such file, where its name tells.
+fn check_file(word: &str) -> Result<()> {
+    if Path::new(word).exists() {
+        return Ok(());
+    }
+    if word.contains(char::REPLACEMENT_CHARACTER) {
+        return Err(Error::input("has a name that is not UTF-8").file(word).help("rename the file"));
+    }
+    match word.rsplit_once('@') {
+        Some((file, level)) if Path::new(file).is_file() => Err(Error::usage(format!("{file} is a file, which has no levels"))
+            .help(format!("perf4sight prune {file} --level {level} --out FILE writes the pruned network, which is then asked about"))),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn is_file(word: &str) -> bool {

@@ -50,6 +50,10 @@ impl FingerprintSection {
             false => {
                 let stored = self.load(source, context)?;
                 let basis = self.basis_of(&stored, source, networks);
+                if let Err(reason) = &basis {
+                    let quantity = source.quantity;
+                    context.warn(format!("{quantity}: other fits are not compared: {}", reason.in_one_line()));
+                }
                 (stored, basis)
             }
         };
