@@ -34,6 +34,9 @@ pub(super) struct GraphInput {
     pub samples: Option<u64>,
 }
 
+/// How the names begin that PyTorch's older exporter makes up.
+const MADE_UP: &str = "onnx::";
+
 const INPUTS: &str = "export a network whose inputs are tensors with the batch first, such as images of shape [batch, channels, height, width] \
                       or ids of words of shape [batch, words]";
 const ELEMENTS: &str = "export a network that reads floating point, ids in int64 or int32, or masks in bool";
@@ -60,12 +63,24 @@ fn read_by<'a>(graph: &'a GraphProto, initializers: &[Initializer]) -> Vec<&'a V
     let mut data: Vec<_> = open.iter().filter(|input| is_open(input)).copied().collect();
     // Only data has a batch; if no batch is symbolic, data is what layers read as data.
     if data.is_empty() {
-        let is_data =
-            |input: &ValueInfoProto| stored_weights || read_as_data.contains(input.name()) || is_counted(input);
+        let unnamed = unnamed_inputs(&open);
+        let is_data = |input: &ValueInfoProto| {
+            let name = input.name();
+            stored_weights || read_as_data.contains(name) || unnamed.contains(name) || is_counted(input)
+        };
         data = open.iter().filter(|input| is_data(input) && !is_buffer(input.name())).copied().collect();
     }
     data.extend(open.first().filter(|_| data.is_empty()));
     data
+}
+
+/// The inputs of a module that were given no names: the older exporter makes up names for them, and lists them before all parameters. Those of
+/// other sizes hold no samples.
+fn unnamed_inputs<'a>(open: &[&'a ValueInfoProto]) -> HashSet<&'a str> {
+    let samples = |input: &ValueInfoProto| dims(input).and_then(|dims| dims.first().copied());
+    let unnamed = open.iter().take_while(|input| input.name().starts_with(MADE_UP));
+    let alike = unnamed.filter(|input| samples(input) == samples(open[0]));
+    alike.map(|input| input.name()).collect()
 }
 
 fn is_open(input: &ValueInfoProto) -> bool {

@@ -192,8 +192,12 @@ fn check_file(word: &str) -> Result<()> {
         return Err(Error::input("has a name that is not UTF-8").file(word).help("rename the file"));
     }
     match word.rsplit_once('@') {
-        Some((file, level)) if Path::new(file).is_file() => Err(Error::usage(format!("{file} is a file, which has no levels"))
-            .help(format!("perf4sight prune {file} --level {level} --out FILE writes the pruned network, which is then asked about"))),
+        Some((file, level)) if Path::new(file).is_file() => Err(Error::usage(format!(
+            "{file} is a file, which has no levels"
+        ))
+        .help(format!(
+            "perf4sight prune {file} --level {level} --out FILE writes the pruned network, which is then asked about"
+        ))),
         _ => Ok(()),
     }
 }

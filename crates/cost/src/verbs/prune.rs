@@ -58,10 +58,6 @@ const WEIGHTS: Setting = flag("weights")
     .conflicts(Conflicts::With(&["input", "classes"]))
     .help("Write the remaining weights too, instead of shapes alone.");
 
-/// The first problem with such a file: onnxruntime requires every weight as an input.
-const WEIGHTLESS: &str = "\nThe file holds shapes and no weights: they are inputs of its graph. With --weights it holds what is left of those of NET.onnx; to \
-                          prune a module of PyTorch with its weights, call perf4sight.prune of the Python module.";
-
 /// What a file of operations alone does not have of the file that it was made from.
 const CLOSED: &str = "its memory is predicted without an interval, although that of the original has one: it holds the likeliest operations alone; with --weights it \
                       keeps the form of the original, and its interval";
@@ -116,7 +112,7 @@ impl Verb for Prune {
                 "{} of the parameters are gone, from {}{}",
                 Percent(pruned.percent),
                 count_text(pruned.cuts.len() as u64, "layer"),
-                if self.out.is_some() && !self.weights { WEIGHTLESS } else { "" }
+                if self.out.is_some() && !self.weights { self.weightless() } else { String::new() }
             ),
             json: json!({
                 "network": network.name(),
@@ -162,6 +158,17 @@ impl Prune {
         let (onnx::LoadedOnnx { network, warnings }, magnitudes) = self.extents.read_with_magnitudes(&self.network)?;
         let warnings = warnings.iter().map(|warning| format!("{}: {warning}", self.network)).collect();
         Ok((NamedNetwork { network, remarks: NetworkRemarks { warnings, notes: Vec::new() } }, magnitudes))
+    }
+
+    /// The first problem with a file without weights: onnxruntime requires every weight as an input.
+    fn weightless(&self) -> String {
+        let with = match is_file(&self.network) {
+            true => format!(" With --weights it holds what is left of those of {}, if that has them.", self.network),
+            false => String::new(),
+        };
+        format!(
+            "\nThe file holds shapes and no weights: they are inputs of its graph.{with} perf4sight.prune of the Python module prunes a module of PyTorch with its weights."
+        )
     }
 
     fn write(&self, pruned: &PrunedNetwork, file: &Path) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::pruning::{FilterRanking, PrunedNetwork, Pruner, PruningGoal, RankingM
 use crate::records::Variant;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
-use perf4sight_base::units::Percent;
+use perf4sight_base::units::{Percent, count_text};
 use perf4sight_network::zoo::ImageDataset;
 use perf4sight_onnx as onnx;
 use perf4sight_report::{Progress, Table};
@@ -127,9 +127,8 @@ impl Section for CreateNetworkDataset {
         let writes = writes.map(|path| KeyedPath::new("model_path", path)).collect();
         let files = || self.sources.iter().filter_map(NetworkSource::file);
         let reads = files().map(|file| KeyedPath::new("networks", file)).collect();
-        let levels = self.levels.len();
-        let step =
-            |source: &NetworkSource| format!("prune {} to {levels} levels into {}", source, self.folder().display());
+        let levels = count_text(self.levels.len() as u64, "level");
+        let step = |source: &NetworkSource| format!("prune {source} to {levels} into {}", self.folder().display());
         let steps = self.sources.iter().map(step).collect();
         let outline = Outline { steps, reads, writes, ..Outline::default() };
         Ok(outline
