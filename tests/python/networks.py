@@ -748,3 +748,26 @@ class Losing(nn.Module):
     def forward(self, x):
         loss = (self.layers(x) - x).pow(2).mean()
         return loss if self.losses == 1 else [loss * (place + 1) for place in range(self.losses)]
+
+
+class Trailing(nn.Module):
+    """Two towers, one of which is trained and the other follows it as `update` writes its weights (MoCo, He et al. 2020; DINO, Caron et al. 2021)."""
+
+    def __init__(self, update):
+        super().__init__()
+        self.fast, self.slow = self.tower(), self.tower().requires_grad_(False)
+        self.head, self.update = nn.Linear(64, 64), update
+
+    @staticmethod
+    def tower():
+        last = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 64)]
+        return nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU(), *last)
+
+    @torch.no_grad()
+    def forward(self, x):
+        self.update(list(self.slow.parameters()), list(self.fast.parameters()))
+        for slow, fast in zip(self.slow.buffers(), self.fast.buffers()):
+            slow.copy_(fast)
+        target = self.slow(x)
+        with torch.enable_grad():
+            return self.head(self.fast(x)) - target
