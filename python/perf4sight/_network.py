@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 from . import _changing, _checking, _copy, _exporter, _following, _inputs, _private, _settings
+from . import _tables as tables
 from ._errors import Error, NetworkError, ProgramError
 from ._program import ask
 
@@ -20,6 +21,12 @@ MODULE = "perf4sight.module"
 FOLLOWED = "perf4sight.followed"
 UNFOLLOWED = ("what the module's own code keeps could not be followed on tensors without contents: memory is that of its graph alone, "
               "which may be less than the module takes")
+# Steps of a module that take another amount of memory each, and by which share that is told.
+STEPS = ("the module does something else from one step to the next (state that it keeps, or chance): the memory told is that of step %d of the %d that were "
+         "followed, which take %s to %s without what kernels borrow%s")
+NOTABLE = 0.005
+SETTLED, UNSETTLED = "; later ones take as much as the last", "; others may take more"
+ENDED = "the step after the first %d could not be followed: what the module takes from there on is not known (%s)"
 # What remains open of passes, and the names of operators that are the reason.
 OPEN = (
     ("how much these operators take depends on their numbers, which are not known: memory is without what they make within, and may be more: %s",
@@ -61,6 +68,8 @@ class Network:
     whole: bool = True
     # PyTorch's own attention that reads the batch as its second axis.
     batch_second: Tuple[str, ...] = ()
+    # The file with the passes that take least, where steps differ and are followed by no like ones.
+    least: bytes = b""
 
     @contextlib.contextmanager
     def file(self) -> Iterator[str]:
@@ -73,6 +82,9 @@ class Network:
 
     def ask(self, verb: str, *words: str) -> Any:
         """What the program answers about it."""
+        if self.least and verb == "predict":
+            least = replace(self, onnx=self.least, least=b"").ask(verb, *words)
+            return _widened(replace(self, least=b"").ask(verb, *words), least)
         told = [word for word in words if self.whole or not word.startswith("--trainable=")]
         with self.file() as path:
             try:
@@ -96,14 +108,16 @@ class Network:
         passes = _following.passes(module, given, settings, stage, batches, holds_outputs)
         if not passes:
             return self if passes is None else replace(self, warnings=(*self.warnings, UNFOLLOWED))
-        return self.with_passes(passes, _following.note(module, given, settings, stage, passes), settings)
+        return self.with_passes(passes, lambda found: _following.note(module, given, settings, stage, found), settings)
 
-    def with_passes(self, passes: "Dict[int, _following.Alive]", note: str, settings: Dict[str, Any]) -> "Network":
+    def with_passes(self, passes: "Dict[int, _following.Alive]", note: "Callable[[Dict[int, _following.Alive]], str]", settings: Dict[str, Any]) -> "Network":
         """The same with the note of what passes take, and what remains open of them."""
         reasons = [(text, sorted({name for alive in passes.values() for name in names(alive)})) for text, names in OPEN]
-        warnings = [text % ", ".join(names) for text, names in reasons if names]
+        warnings = [*_of_steps(next(iter(passes.values()))), *(text % ", ".join(names) for text, names in reasons if names)]
         followed = (settings.get("checkpoint") or "none") == "none"
-        return replace(self, onnx=self.onnx + _note(FOLLOWED, note), warnings=(*self.warnings, *warnings), followed=followed)
+        fewest = {samples: alive.least() for samples, alive in passes.items()}
+        least = b"" if all(alive.is_settled() for alive in passes.values()) else self.onnx + _note(FOLLOWED, note(fewest))
+        return replace(self, onnx=self.onnx + _note(FOLLOWED, note(passes)), warnings=(*self.warnings, *warnings), followed=followed, least=least)
 
     def warned(self, *warnings: str) -> "Network":
         """The same with what else whoever asks should know, before the rest."""
@@ -115,6 +129,30 @@ class Network:
             return [{key: value for key, value in layer.items() if key != "layer"} for layer in self.ask("inspect")["layers"]]
         except ProgramError as error:
             return str(error)
+
+
+def _of_steps(told: "_following.Alive") -> Iterator[str]:
+    """What is to be known of steps that differ, about the one that is told."""
+    least, count = told.least().most, len(told.steps)
+    if told.most - least > NOTABLE * told.most:
+        place = 1 + next(place for place, step in enumerate(told.steps) if step is told)
+        amounts = (tables.memory(least), tables.memory(told.most))
+        yield STEPS % (place, count, *amounts, SETTLED if told.is_settled() else UNSETTLED)
+    if told.problem:
+        yield ENDED % (count, told.problem)
+
+
+def _widened(reply: Any, least: Any) -> Any:
+    """An answer whose intervals begin where those of another do."""
+    for device, other in zip(reply.get("devices", [reply]), least.get("devices", [least])):
+        for point, lower in zip(_points(device), _points(other)):
+            lows = [name for name in ("tensors_low_bytes", "memory_low_bytes") if point.get(name) is not None and lower.get(name) is not None]
+            point.update({name: min(point[name], lower[name]) for name in lows})
+    return reply
+
+
+def _points(device: Any) -> List[Any]:
+    return [point for network in device["networks"] for point in network["predictions"]]
 
 
 def _without_operations(reply: Any, name: str) -> Any:

@@ -1,4 +1,6 @@
 """Small modules that hold what networks of today hold."""
+import random
+
 import torch
 from torch import nn
 
@@ -771,3 +773,49 @@ class Trailing(nn.Module):
         target = self.slow(x)
         with torch.enable_grad():
             return self.head(self.fast(x)) - target
+
+
+class Remembering(nn.Module):
+    """Attention across what the step before left, too (Transformer-XL, Dai et al. 2019)."""
+
+    def __init__(self, width=32, layers=2):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, 2 * width) for _ in range(layers))
+        self.head, self.memories = nn.Linear(width, 5), None
+
+    def forward(self, x):
+        memories = []
+        for place, layer in enumerate(self.layers):
+            context = x if self.memories is None else torch.cat([self.memories[place], x], 1)
+            memories.append(x.detach())
+            keys, values = layer(context).chunk(2, -1)
+            x = x + (x @ keys.transpose(1, 2)).softmax(-1) @ values
+        self.memories = memories
+        return self.head(x.mean(1))
+
+
+class Collecting(nn.Module):
+    """Keeps what the last three steps gave."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.write, self.kept = nn.Linear(64, 256), nn.Linear(256, 5), []
+
+    def forward(self, x):
+        x = torch.relu(self.read(x))
+        self.kept = [*self.kept, x.detach()][-3:]
+        return self.write(x)
+
+
+class Skipping(nn.Module):
+    """Leaves out layers by chance (LayerDrop, Fan et al. 2020)."""
+
+    def __init__(self, layers=8):
+        super().__init__()
+        self.layers, self.write = nn.ModuleList(nn.Linear(64, 64) for _ in range(layers)), nn.Linear(64, 5)
+
+    def forward(self, x):
+        for layer in self.layers:
+            if not self.training or random.random() > 0.5:
+                x = torch.relu(layer(x))
+        return self.write(x)

@@ -18,9 +18,9 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _following, _inputs, _private
-from networks import (Adapted, Applied, Attending, Attentive, Averaged, Bags, Chosen, Compared, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved,
+from networks import (Adapted, Applied, Attending, Attentive, Averaged, Bags, Chosen, Collecting, Compared, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved,
                       Images, Joined, Letters, Losing, Magnified, Masked, Momentum, Normalised, OneNumber, Padded, Painted, Paired, Placed,
-                      Pooled, Recurrent, Rotated, RunAgain, Scaled, Segments, Shaped, Sharpened, Spectra, Spelled, Tokens, Trailing, Turned, Turning, Twice,
+                      Pooled, Recurrent, Remembering, Rotated, RunAgain, Scaled, Segments, Shaped, Sharpened, Skipping, Spectra, Spelled, Tokens, Trailing, Turned, Turning, Twice,
                       Unfolded, Ungraded, Unpooled, Unread, Upsampled, Upside, Waves, Windows, Words, between)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -174,6 +174,26 @@ class Estimates(unittest.TestCase):
             # 23 % low where they were read as computed from the others.
             self.assertLess(abs(estimate.tensors_bytes / truth - 1), 0.001, (estimate.tensors_bytes, truth))
             self.assertFalse(estimate.warnings)
+
+    def test_steps_are_followed_until_they_are_the_same(self):
+        for model, inputs, told in [(Remembering(), torch.rand(16, 64, 32), "step 3 of the 3"), (Collecting(), torch.rand(256, 64), "step 4 of the 4")]:
+            once, truth = counted(model, inputs, 1), counted(model, inputs, 6)
+            estimate = perf4sight.estimate_memory(model, inputs, optimizer="sgd_without_momentum")
+            self.assertLess(once / truth, 0.8)
+            self.assertLess(abs(estimate.tensors_bytes / truth - 1), 0.005, (type(model).__name__, estimate.tensors_bytes, truth))
+            self.assertRegex(str(estimate.warnings), "from one step to the next .* %s that were followed.* later ones take as much" % told)
+
+    def test_steps_that_differ_by_chance_widen_the_interval(self):
+        model, inputs = Skipping().eval(), torch.rand(512, 64)
+        random.seed(1)
+        answer = perf4sight.predict(model, inputs, target="cpu", optimizer="sgd_without_momentum")
+        point = answer.points[0]
+        # The same is drawn once more.
+        most, first = counted(model, inputs, 4), counted(model, inputs, 1)
+        self.assertLess(abs(point.tensors_bytes / most - 1), 0.005, (point, most))
+        self.assertLess(point.tensors_low_bytes, 0.9 * point.tensors_bytes)
+        self.assertLessEqual(point.tensors_low_bytes, 1.005 * first)
+        self.assertIn("others may take more", str(answer.warnings))
 
     def test_a_processor_computes_with_the_threads_that_compute_here(self):
         # On one thread PyTorch computes 1x1 kernels of fewer than 16 samples itself and copies nothing: estimated for several threads 8 were 26 % high.
