@@ -27,6 +27,10 @@ STEPS = ("the module does something else from one step to the next (state that i
 NOTABLE = 0.005
 SETTLED, UNSETTLED = "; later ones take as much as the last", "; others may take more"
 ENDED = "the step after the first %d could not be followed: what the module takes from there on is not known (%s)"
+# What hooks of the user's do is no part of an answer.
+HOOKED = "hooks on these were not called, and what they keep or change is not counted, so that memory may be more: %s"
+# How many parts a warning names.
+NAMED = 3
 # What remains open of passes, and the names of operators that are the reason.
 OPEN = (
     ("how much these operators take depends on their numbers, which are not known: memory is without what they make within, and may be more: %s",
@@ -178,7 +182,7 @@ def read(module: Any, inputs: Any, stage: str = "training", name: "str | None" =
     given = _inputs.read(module.forward, inputs)
     onnx, asks = _traced(module, given, stage, SAMPLES, lambda tensor: tensor, weights)
     attentions = (path for path, part in module.named_modules() if type(part).__name__ == "MultiheadAttention" and not part.batch_first)
-    network = Network(name, onnx, given.batch, batch_second=tuple(attentions))
+    network = Network(name, onnx, given.batch, of_hooks(module), batch_second=tuple(attentions))
     places = _places(module, given, stage) if asks else []
     if not places:
         return network
@@ -186,6 +190,13 @@ def read(module: Any, inputs: Any, stage: str = "training", name: "str | None" =
     _check_unchanging(network, module, given, stage, where)
     answer = "its code asks what numbers are (%s): it is taken as it ran on inputs of these values, and three others made no difference" % where
     return network.warned(answer)
+
+
+def of_hooks(module: Any) -> Tuple[str, ...]:
+    """What is to be known of hooks that are not called."""
+    parts = _copy.hooked(module)
+    more = ["%d more" % (len(parts) - NAMED)] if len(parts) > NAMED else []
+    return (HOOKED % ", ".join([*parts[:NAMED], *more]),) if parts else ()
 
 
 def name_of(module: Any, asked: "str | None") -> str:

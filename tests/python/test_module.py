@@ -195,6 +195,15 @@ class Estimates(unittest.TestCase):
         self.assertLessEqual(point.tensors_low_bytes, 1.005 * first)
         self.assertIn("others may take more", str(answer.warnings))
 
+    def test_hooks_that_are_not_called_are_named(self):
+        model, kept = Images(), []
+        model.stem[0] = nn.utils.spectral_norm(model.stem[0])  # a hook, too, which is called
+        self.assertEqual(perf4sight.estimate_memory(model, IMAGES).warnings, ())
+        model.tail[2].register_forward_hook(lambda part, inputs, result: kept.append(result))
+        estimate = perf4sight.estimate_memory(model, IMAGES)
+        self.assertRegex(str(estimate.warnings), r"hooks on these were not called.* memory may be more: tail\.2")
+        self.assertFalse(kept)
+
     def test_a_processor_computes_with_the_threads_that_compute_here(self):
         # On one thread PyTorch computes 1x1 kernels of fewer than 16 samples itself and copies nothing: estimated for several threads 8 were 26 % high.
         # `use_mkldnn` of aten/src/ATen/native/Convolution.cpp.
