@@ -109,6 +109,7 @@ class Network:
                   holds_outputs: bool = False) -> "Network":
         """The same with what passes of the module itself take, which holds more than a graph: where that cannot be found out, a warning."""
         given = _inputs.read(module.forward, inputs)
+        _check_types(module, given, stage, settings)
         passes = _following.passes(module, given, settings, stage, batches, holds_outputs)
         if not passes:
             return self if passes is None else replace(self, warnings=(*self.warnings, UNFOLLOWED))
@@ -252,6 +253,33 @@ def _runs(module: Any, inputs: Any) -> bool:
             return True
         except Exception:  # whatever its code says to inputs that are not its own
             return False
+
+
+def _check_types(module: Any, given: _inputs.Inputs, stage: str, settings: Dict[str, Any]) -> None:
+    """Refuses inputs of other types than `float32`, in which a module is read, where the module itself does not take them."""
+    import torch
+
+    numbers = {tensor.dtype for tensor in given.tensors if tensor.is_floating_point()} - {torch.float32}
+    precision = settings.get("precision") or "fp32"
+    if not numbers or precision not in _following.PRECISIONS or any(weight.dtype != torch.float32 for weight in module.parameters()):
+        return
+
+    def raised(tensors: Sequence[Any]) -> "Exception | None":
+        try:
+            given.call(_copy.stand_in(module).train(stage == "training"), tuple(tensors))
+            return None
+        except Exception as problem:  # whatever its code says to them
+            return problem
+
+    few = given.few(SAMPLES)
+    with _copy.undisturbed(), torch.no_grad(), _exporter.unheard(), warnings.catch_warnings(), \
+            torch.autocast("cpu", torch.bfloat16, enabled=precision == "amp_bf16"):
+        warnings.simplefilter("ignore")
+        found = raised([tensor.to(own.dtype) for tensor, own in zip(few, given.tensors)])
+        if found and not raised(few):
+            names = ", ".join(sorted(str(kind).replace("torch.", "") for kind in numbers))
+            raise NetworkError("its weights are in float32, and it does not run on inputs in %s: %s: %s\n  expected: inputs in float32"
+                               % (names, type(found).__name__, (str(found).splitlines() or [""])[0])) from found
 
 
 def _traced(

@@ -600,6 +600,17 @@ class Refusals(unittest.TestCase):
         self.refuses("0 is quantised", quantised, row)
         self.refuses("weights are in float16", nn.Linear(8, 8).half(), row.half())
 
+    def test_inputs_of_types_that_the_module_does_not_take(self):
+        class Casting(Images):
+            def forward(self, x):
+                return super().forward(x.float())
+
+        for kind in (torch.float64, torch.bfloat16):
+            with self.assertRaises(RuntimeError) as raised:
+                Images()(IMAGES.to(kind))
+            self.refuses(re.escape(str(raised.exception).splitlines()[0]), Images(), IMAGES.to(kind))
+            self.assertGreater(perf4sight.estimate_memory(Casting(), IMAGES.to(kind)).tensors_bytes, 0)
+
     def test_a_doubt_is_told(self):
         estimate = perf4sight.estimate_memory(Guarded(), torch.ones(4, 8))
         self.assertRegex(estimate.warnings[0], r"asks what numbers are \(.*networks\.py:\d+\)")
