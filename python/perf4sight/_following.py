@@ -62,6 +62,12 @@ def passes(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stag
     return taken
 
 
+def kept(module: Any, inputs: Any, settings: Mapping[str, Any], stage: str, batch: int) -> int:
+    """Bytes that a module of that batch keeps when a step is over, where its passes can be followed."""
+    found = passes(module, _inputs.read(module.forward, inputs), settings, stage, [batch]) or {}
+    return max((alive.kept for samples, alive in found.items() if samples <= batch), default=0)
+
+
 def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage: str, found: "Mapping[int, Alive]",
          places: Optional[Mapping[str, Sequence[int]]] = None) -> str:
     """The note that carries to the program what passes take: the kind of the pass, the bytes of its trained weights in the order of an optimizer's loop,
@@ -159,6 +165,7 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pa
     alive, steps, problem, first = Alive(), [], "", _drawn()
     for tensor in [*own.parameters(), *own.buffers(), *tensors]:
         alive.see(tensor)
+    given_bytes = alive.bytes
     while len(steps) < most:
         before = _drawn()
         try:
@@ -168,13 +175,14 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pa
                 raise
             problem = "%s: %s" % (type(raised).__name__, (str(raised).splitlines() or [""])[0])
             break
+        for tensor in [*own.parameters(), *tensors]:
+            tensor.grad = None
         steps.append(alive.step())
         if len(steps) > 1 and steps[-1].is_as(steps[-2]) and before == _drawn():
             break
         alive.begin()
-        for tensor in [*own.parameters(), *tensors]:
-            tensor.grad = None
     told = max(reversed(steps), key=lambda step: step.most)
+    told.kept = told.bytes - given_bytes
     told.steps, told.problem, told.by_chance = steps, problem, first != _drawn()
     return told
 
@@ -298,6 +306,8 @@ class Alive:
         # The steps that were followed, this one among them, and what the next one ended with.
         self.steps: List[Alive] = []
         self.problem = ""
+        # Bytes that are there when a step is over and were not before the first.
+        self.kept = 0
         # Whether numbers were drawn that code may decide by.
         self.by_chance = False
         self.begin()

@@ -889,6 +889,9 @@ class Profiles(unittest.TestCase):
         self.assertEqual([one.batch for one in profile.measurements], [1, 8])
         self.assertTrue(all(one.latency_ms > 0 and one.steps > 0 for one in profile.measurements), profile)
         self.assertLess(profile.at(1).tensors_bytes, profile.at(8).tensors_bytes)
+        self.assertEqual(profile.warnings, ())
+        with self.assertRaisesRegex(perf4sight.Error, "no answer about batch size 3\n  expected: 1 or 8"):
+            profile.at(3)
         self.assertIn("measured on cpu", str(profile))
         self.assertEqual(profile.step, "optimizer=adam; zero_grad=free")
 
@@ -902,6 +905,16 @@ class Profiles(unittest.TestCase):
             model, inputs = Recurrent(kind, layers), torch.rand(16, 20, 16)
             profile = perf4sight.profile(model, inputs, threads=1, variables=["memory"], optimizer="sgd_without_momentum")
             self.assertLess(abs(profile.at(16).tensors_bytes / counted(model, inputs) - 1), 0.05, kind)
+
+    def test_what_a_graph_does_not_keep_is_told(self):
+        profile = perf4sight.profile(Collecting(), torch.rand(256, 64), threads=1, variables=["memory"])
+        # Three results of 256 rows and 256 columns.
+        self.assertRegex(str(profile.warnings), r"the module itself keeps 0\.8 MiB then \(batch size 256\)")
+
+    @unittest.skipIf(torch.cuda.is_available(), "there is a GPU")
+    def test_what_is_wrong_names_no_file_that_nobody_wrote(self):
+        with self.assertRaisesRegex(perf4sight.ProgramError, "^the worker .* cannot run networks on cuda:0"):
+            perf4sight.profile(Images(), IMAGES, device="cuda")
 
     def test_what_does_not_fit_is_an_outcome(self):
         profile = perf4sight.profile(nn.Linear(4000, 4000), torch.randn(2, 4000), threads=1, mem_limit="100MiB")
