@@ -166,6 +166,7 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pa
     for tensor in [*own.parameters(), *own.buffers(), *tensors]:
         alive.see(tensor)
     given_bytes = alive.bytes
+    alive.begin()
     while len(steps) < most:
         before = _drawn()
         try:
@@ -314,7 +315,9 @@ class Alive:
 
     def begin(self) -> None:
         """Begins a step, with what is there."""
-        self.most, self.left = self.bytes, 0
+        self.start = self.most = self.bytes
+        # What is made, freed or not.
+        self.left = self.made = 0
         # Of the weights that an optimizer changes, in its order: those that have a gradient.
         self.changed: List[int] = []
         self.after: Dict[Tuple[str, bool], List[int]] = {}
@@ -331,12 +334,18 @@ class Alive:
         return copy.copy(self)
 
     def is_as(self, other: "Alive") -> bool:
-        """Whether a step took the same as another at all times."""
-        return (self.most, self.left, self.after) == (other.most, other.left, other.after)
+        """Whether a step took the same as another, and found and made as much: of few samples, other steps may have the same peak."""
+        def told(step: "Alive") -> Tuple[Any, ...]:
+            return step.start, step.made, step.bytes, step.most, step.left, step.after
+        return told(self) == told(other)
 
     def least(self) -> "Alive":
         """The step that takes least."""
         return min(self.steps, key=lambda step: step.most)
+
+    def spread(self) -> float:
+        """By which share of this step the least one takes less."""
+        return 1 - self.least().most / max(self.most, 1)
 
     def is_settled(self) -> bool:
         """Whether all steps take as much as the last that was followed, from the one before that on."""
@@ -374,6 +383,7 @@ class Alive:
         self.known[key] = weakref.finalize(storage, self._gone, key, taken)
         self.known[key].atexit = False
         self.bytes += taken
+        self.made += taken
         self.most = max(self.most, self.bytes)
 
     def hold(self, tensors: List[Any]) -> None:

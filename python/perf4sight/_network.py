@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 from . import _changing, _checking, _copy, _exporter, _following, _inputs, _private, _settings
-from . import _tables as tables
 from ._errors import Error, NetworkError, ProgramError
 from ._program import ask
 
@@ -21,9 +20,9 @@ MODULE = "perf4sight.module"
 FOLLOWED = "perf4sight.followed"
 UNFOLLOWED = ("what the module's own code keeps could not be followed on tensors without contents: memory is that of its graph alone, "
               "which may be less than the module takes")
-# Steps of a module that take another amount of memory each, and by which share that is told.
+# Steps of a module that take another amount of memory each; from which share on that is told, and what is known of later ones.
 STEPS = ("the module does something else from one step to the next (state that it keeps, or chance): the memory told is that of step %d of the %d that were "
-         "followed, which take %s to %s without what kernels borrow%s")
+         "followed, one of which takes %.0f %% less%s")
 NOTABLE = 0.005
 SETTLED, UNSETTLED = "; later ones take as much as the last", "; others may take more"
 ENDED = "the step after the first %d could not be followed: what the module takes from there on is not known (%s)"
@@ -118,7 +117,7 @@ class Network:
     def with_passes(self, passes: "Dict[int, _following.Alive]", note: "Callable[[Dict[int, _following.Alive]], str]", settings: Dict[str, Any]) -> "Network":
         """The same with the note of what passes take, and what remains open of them."""
         reasons = [(text, sorted({name for alive in passes.values() for name in names(alive)})) for text, names in OPEN]
-        warnings = [*_of_steps(next(iter(passes.values()))), *(text % ", ".join(names) for text, names in reasons if names)]
+        warnings = [*_of_steps(max(passes.values(), key=lambda alive: alive.spread())), *(text % ", ".join(names) for text, names in reasons if names)]
         followed = (settings.get("checkpoint") or "none") == "none"
         fewest = {samples: alive.least() for samples, alive in passes.items()}
         least = b"" if all(alive.is_settled() for alive in passes.values()) else self.onnx + _note(FOLLOWED, note(fewest))
@@ -138,11 +137,10 @@ class Network:
 
 def _of_steps(told: "_following.Alive") -> Iterator[str]:
     """What is to be known of steps that differ, about the one that is told."""
-    least, count = told.least().most, len(told.steps)
-    if told.most - least > NOTABLE * told.most:
+    count = len(told.steps)
+    if told.spread() > NOTABLE:
         place = 1 + next(place for place, step in enumerate(told.steps) if step is told)
-        amounts = (tables.memory(least), tables.memory(told.most))
-        yield STEPS % (place, count, *amounts, SETTLED if told.is_settled() else UNSETTLED)
+        yield STEPS % (place, count, 100 * told.spread(), SETTLED if told.is_settled() else UNSETTLED)
     if told.problem:
         yield ENDED % (count, told.problem)
 

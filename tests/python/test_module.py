@@ -182,6 +182,10 @@ class Estimates(unittest.TestCase):
             self.assertLess(once / truth, 0.8)
             self.assertLess(abs(estimate.tensors_bytes / truth - 1), 0.005, (type(model).__name__, estimate.tensors_bytes, truth))
             self.assertRegex(str(estimate.warnings), "from one step to the next .* %s that were followed.* later ones take as much" % told)
+            # However few samples are asked about, too, of which the weights take most.
+            both = perf4sight.predict(model, inputs, target="cpu", optimizer="sgd_without_momentum", batch_sizes=[1, len(inputs)])
+            self.assertLess(abs(both.at(len(inputs)).tensors_bytes / truth - 1), 0.005, both)
+            self.assertIn("from one step to the next", str(both.warnings))
 
     def test_steps_that_differ_by_chance_widen_the_interval(self):
         model, inputs = Skipping().eval(), torch.rand(512, 64)
