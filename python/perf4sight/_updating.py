@@ -13,7 +13,7 @@ def unwritten(module: Any) -> Any:
     import torch
     from torch.overrides import TorchFunctionMode
 
-    held = {_memory(tensor) for tensor in [*module.parameters(), *module.buffers()]}
+    held = {_memory(tensor) for tensor in [*module.parameters(), *module.buffers()]} - {None}
     # What follows from weights alone; kept, so that no other tensor takes its place.
     following: List[Any] = []
     known: Set[int] = set()
@@ -69,5 +69,8 @@ def _tensors(values: Any) -> List[Any]:
 
 
 def _memory(tensor: Any) -> Any:
-    """Which memory a tensor lies in."""
-    return (tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage())._cdata
+    """Which memory a tensor lies in; None of one that has none, such as a sparse one."""
+    try:
+        return (tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage())._cdata
+    except (NotImplementedError, RuntimeError):
+        return None
