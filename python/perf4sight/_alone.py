@@ -83,10 +83,10 @@ def network(module: Any, inputs: Any, stage: str, settings: Dict[str, Any], name
         return None
     left_out = ["%s x%d" % (NAMES.get(kind, kind), len(kernels) - len(places[kind])) for kind, kernels in ran.items() if len(kernels) > len(places[kind])]
     warnings = [*([LEFT_OUT % ", ".join(left_out)] if left_out else []), *([] if _is_even(passes) else [UNEVEN])]
-    made = _network.Network(_network.name_of(module, name), onnx, given.batch, tuple(warnings), whole=False)
+    made = _network.Network(_network.name_of(module, name), onnx, given.batch, (*_network.of_hooks(module), *warnings), whole=False)
     # Which weights are trained is in the passes: those that have a gradient.
-    note = _following.note(module, given, {**settings, "trainable": None}, stage, passes, places)
-    return made.with_passes(passes, note, settings)
+    told = {**settings, "trainable": None}
+    return made.with_passes(passes, lambda found: _following.note(module, given, told, stage, found, places), settings)
 
 
 def hindrance(module: Any, stage: str, settings: Mapping[str, Any]) -> str:

@@ -75,11 +75,8 @@ class Prediction(Shown):
     layers: Tuple[Share, ...] = ()
 
     def at(self, batch: int) -> Point:
-        """The point of that batch size; KeyError where it was not asked about."""
-        for point in self.points:
-            if point.batch == batch:
-                return point
-        raise KeyError(batch)
+        """The point of that batch size; Error where it was not asked about."""
+        return _checking.found("batch size", batch, {point.batch: point for point in self.points})
 
     @property
     def fits(self) -> bool:
@@ -129,11 +126,8 @@ class Devices(Shown):
     predictions: Tuple[Prediction, ...]
 
     def on(self, device: str) -> Prediction:
-        """Of the device of that name; KeyError where it was not asked about."""
-        for one in self.predictions:
-            if one.device == device:
-                return one
-        raise KeyError(device)
+        """Of the device of that name; Error where it was not asked about."""
+        return _checking.found("device", device, {one.device: one for one in self.predictions})
 
     def _tables(self) -> List[Table]:
         heads = ("device", "batch size", "tensors", "memory up to", "latency", "verdict", "safe batch")

@@ -130,7 +130,7 @@ def _of_memory(module: Any, inputs: Any, stage: str, name: Optional[str], step: 
     if network.followed and any(doubt in warning for warning in reply["warnings"] for doubt in DOUBTS):
         found = alone()
         if found is not None:
-            found, reply = found.warned(*network.warnings), ask(found)
+            found, reply = found.warned(*(warning for warning in network.warnings if warning not in found.warnings)), ask(found)
             return found, reply, _with_borrowed(parts, _point(reply)["tensors_bytes"])
     return network, reply, parts
 

@@ -105,3 +105,10 @@ def patterns(value: Any) -> Tuple[str, ...]:
     if not all(isinstance(one, str) for one in found):
         raise Error("keep = %r\n  expected: patterns of names of layers, such as [\"encoder.*\"]" % (value,))
     return found
+
+
+def found(kind: str, asked: Any, answers: Mapping[Any, Any]) -> Any:
+    """The one of several answers that is asked for."""
+    if asked not in answers:
+        raise Error("there is no answer about %s %r\n  expected: %s" % (kind, asked, " or ".join(map(repr, answers))))
+    return answers[asked]

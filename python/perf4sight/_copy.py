@@ -7,13 +7,16 @@ import random
 import re
 import sys
 from collections import OrderedDict
-from typing import Any, Callable, Dict, Iterator, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Sequence
 
 from ._errors import NetworkError
 from ._inputs import plain
 
 # Where modules lie whose weights are no floating point numbers.
 QUANTISED = re.compile(r"torch\..*quantized|bitsandbytes|torchao")
+
+# Where modules and weights keep hooks that are called while they run.
+RUN_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_post_accumulate_grad_hooks")
 
 
 def check(module: Any) -> None:
@@ -109,6 +112,16 @@ def copied(module: Any, memo: "Dict[int, Any] | None" = None) -> Any:
         return copy.deepcopy(module, {**{id(value): value.detach().clone() for value in made}, **(memo or {})})
     except Exception as problem:
         raise NetworkError("%s cannot be copied: %s: %s" % (type(module).__name__, type(problem).__name__, problem)) from problem
+
+
+def hooked(module: Any) -> List[str]:
+    """Names of parts and weights that have hooks of the user's on what runs."""
+    holders = [*module.named_modules(), *module.named_parameters()]
+    return [name or "the module" for name, holder in holders if any(not _is_of_library(hook) for hook in _hooks(holder))]
+
+
+def _hooks(holder: Any) -> List[Any]:
+    return [hook for kind in RUN_HOOKS for hook in (getattr(holder, kind, None) or {}).values()]
 
 
 def _is_of_library(hook: Any) -> bool:

@@ -12,7 +12,7 @@ import traceback
 import warnings
 from typing import Any, Callable, Iterator, List, Sequence, Tuple
 
-from . import _private, _symbols
+from . import _private, _symbols, _updating
 from ._errors import Error, NetworkError
 
 # ONNX's layer normalisation is an operator since 17, which PyTorch 1.13 is the first to write and every later one still does.
@@ -51,7 +51,7 @@ def export(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weight
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST:
         raise Error("networks are read with PyTorch 1.13 or newer, not %s" % torch.__version__)
     with warnings.catch_warnings(record=True) as heard, unheard(), _without_onnx(), _without_checkpoints(), _bags_as_lookups(), _windows_by_axis(), \
-            _sizes_checked():
+            _sizes_checked(), _updating.unwritten(module):
         warnings.simplefilter("always")
         try:
             onnx = _exported(module, names, tensors, weights)

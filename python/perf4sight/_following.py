@@ -2,6 +2,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import random
+import sys
 import warnings
 import weakref
 from dataclasses import dataclass
@@ -14,6 +17,8 @@ from ._exporter import unheard
 OLDEST = (2, 1)
 # What is followed computes in one of these.
 PRECISIONS = ("fp32", "amp_bf16")
+# Steps that are followed at most, where each is another than the one before.
+STEPS = 4
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,21 @@ def passes(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stag
         return {}
     kept = _kept_statistics(module) if settings.get("frozen_normalisation") == "eval" else ()
     one = Pass(stage, trainable == "all", precision, kept, holds_outputs)
-    taken = {samples: peaks(module, given, one, samples) for samples in sampled(batches, int(settings.get("accumulate") or 1))}
-    return {samples: alive for samples, alive in taken.items() if alive is not None}
+    taken: Dict[int, Alive] = {}
+    steps = STEPS
+    for samples in sampled(batches, int(settings.get("accumulate") or 1)):
+        alive = peaks(module, given, one, samples, steps)
+        if alive is not None:
+            taken[samples] = alive
+            # Where the second step of so many samples is the first again, that of others is.
+            steps = STEPS if alive.differs() else 1
+    return taken
+
+
+def kept(module: Any, inputs: Any, settings: Mapping[str, Any], stage: str, batch: int) -> int:
+    """Bytes that a module of that batch keeps when a step is over, where its passes can be followed."""
+    found = passes(module, _inputs.read(module.forward, inputs), settings, stage, [batch]) or {}
+    return max((alive.kept for samples, alive in found.items() if samples <= batch), default=0)
 
 
 def note(module: Any, given: _inputs.Inputs, settings: Mapping[str, Any], stage: str, found: "Mapping[int, Alive]",
@@ -103,8 +121,9 @@ def sampled(batches: Sequence[int], passes: int) -> List[int]:
     return sorted({fewest, most, 2 * most})
 
 
-def peaks(module: Any, given: _inputs.Inputs, one: Pass, samples: int) -> "Optional[Alive]":
-    """Bytes of all tensors that are alive at once in a pass of so many samples, weights and data included; None where it cannot be followed."""
+def peaks(module: Any, given: _inputs.Inputs, one: Pass, samples: int, steps: int = 1) -> "Optional[Alive]":
+    """Bytes of all tensors that are alive at once in a pass of so many samples, weights and data included, of the step that takes most of so many at most;
+    None where it cannot be followed."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -114,7 +133,7 @@ def peaks(module: Any, given: _inputs.Inputs, one: Pass, samples: int) -> "Optio
             with FakeTensorMode(allow_non_fake_inputs=True):
                 own = _prepared(_copy.without_numbers(module), module, one)
                 tensors = tuple(_samples(tensor, samples) for tensor in given.tensors)
-                return _followed(own, given, tensors, one)
+                return _followed(own, given, tensors, one, steps)
         except Exception:  # whatever its code does not do on tensors without contents
             return None
 
@@ -141,19 +160,51 @@ def _prepared(own: Any, module: Any, one: Pass) -> Any:
     return own
 
 
-def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pass) -> "Alive":
+def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pass, most: int) -> "Alive":
+    """Steps of a module without contents, until one is the same as that before and draws nothing: the one that takes most."""
+    alive, steps, problem, first = Alive(), [], "", _drawn()
+    for tensor in [*own.parameters(), *own.buffers(), *tensors]:
+        alive.see(tensor)
+    given_bytes = alive.bytes
+    alive.begin()
+    while len(steps) < most:
+        before = _drawn()
+        try:
+            _step(alive, own, given, tensors, one)
+        except Exception as raised:  # whatever its code does not do with what it kept
+            if not steps:
+                raise
+            problem = "%s: %s" % (type(raised).__name__, (str(raised).splitlines() or [""])[0])
+            break
+        for tensor in [*own.parameters(), *tensors]:
+            tensor.grad = None
+        steps.append(alive.step())
+        if len(steps) > 1 and steps[-1].is_as(steps[-2]) and before == _drawn():
+            break
+        alive.begin()
+    told = max(reversed(steps), key=lambda step: step.most)
+    told.kept = told.bytes - given_bytes
+    told.steps, told.problem, told.by_chance = steps, problem, first != _drawn()
+    return told
+
+
+def _drawn() -> Tuple[Any, ...]:
+    """Where Python's and NumPy's generators of random numbers are."""
+    numpy = sys.modules.get("numpy")
+    return random.getstate(), str(numpy.random.get_state()) if numpy else ""
+
+
+def _step(alive: "Alive", own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pass) -> None:
     """One pass of a module without contents: what a training loop does before its optimizer changes the weights. Autocast ends before backward, and
     casts of weights that it keeps with it."""
     import torch
 
-    alive, autocast = Alive(), torch.autocast("cpu", torch.bfloat16, enabled=one.precision == "amp_bf16")
-    for tensor in [*own.parameters(), *own.buffers(), *tensors]:
-        alive.see(tensor)
+    autocast = torch.autocast("cpu", torch.bfloat16, enabled=one.precision == "amp_bf16")
     if one.stage != "training":
         alive.fast = _by_fast_path(own)
         with torch.no_grad(), alive.counting(), autocast:
             given.call(own, tensors)
-        return alive
+        return
     with autocast:
         with alive.counting():
             results = _inputs.results(given.call(own, tensors))
@@ -170,7 +221,6 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pa
     del loss
     alive.left = alive.bytes
     alive.changed = [weight.nbytes for weight in own.parameters() if weight.grad is not None]
-    return alive
 
 
 def _by_fast_path(own: Any) -> Set[str]:
@@ -247,15 +297,30 @@ class Alive:
     """Bytes of the storages that are there: now, at most, behind the pass, and after every operator of those, forward and backward, in the order they run."""
 
     def __init__(self) -> None:
-        self.bytes = self.most = self.left = 0
-        # Of the weights that an optimizer changes, in its order: those that have a gradient.
-        self.changed: List[int] = []
-        self.after: Dict[Tuple[str, bool], List[int]] = {}
+        self.bytes = 0
         # Operators that take what their numbers ask for, and those of other libraries than PyTorch, which may borrow anything.
         self.by_numbers: Set[str] = set()
         self.foreign: Set[str] = set()
         # Names of parts that may run otherwise where they are not watched.
         self.fast: Set[str] = set()
+        self.known: Dict[int, Any] = {}
+        # The steps that were followed, this one among them, and what the next one ended with.
+        self.steps: List[Alive] = []
+        self.problem = ""
+        # Bytes that are there when a step is over and were not before the first.
+        self.kept = 0
+        # Whether numbers were drawn that code may decide by.
+        self.by_chance = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins a step, with what is there."""
+        self.start = self.most = self.bytes
+        # What is made, freed or not.
+        self.left = self.made = 0
+        # Of the weights that an optimizer changes, in its order: those that have a gradient.
+        self.changed: List[int] = []
+        self.after: Dict[Tuple[str, bool], List[int]] = {}
         # Those that run forward, by their kind.
         self.ran: Dict[str, List[Ran]] = {}
         # Of each of them that runs forward, by its kind and sizes, the first place there.
@@ -263,7 +328,34 @@ class Alive:
         # Of each of them that runs forward, by its kind and the memory that it reads, its place; and the places of those that ran backward, in that order.
         self.reads: Dict[Tuple[Any, ...], int] = {}
         self.differentiated: Dict[str, List[Optional[int]]] = {}
-        self.known: Dict[int, Any] = {}
+
+    def step(self) -> "Alive":
+        """What there is of the step that ends."""
+        return copy.copy(self)
+
+    def is_as(self, other: "Alive") -> bool:
+        """Whether a step took the same as another, and found and made as much: of few samples, other steps may have the same peak."""
+        def told(step: "Alive") -> Tuple[Any, ...]:
+            return step.start, step.made, step.bytes, step.most, step.left, step.after
+        return told(self) == told(other)
+
+    def least(self) -> "Alive":
+        """The step that takes least."""
+        return min(self.steps, key=lambda step: step.most)
+
+    def spread(self) -> float:
+        """By which share of this step the least one takes less."""
+        return 1 - self.least().most / max(self.most, 1)
+
+    def is_settled(self) -> bool:
+        """Whether all steps take as much as the last that was followed, from the one before that on."""
+        last = self.steps[-1]
+        others = self.steps if self.by_chance else self.steps[-2:]
+        return not self.problem and all((step.most, step.left) == (last.most, last.left) for step in others)
+
+    def differs(self) -> bool:
+        """Whether steps were followed that are not the same, or the next could not be."""
+        return bool(self.problem) or not all(self.is_as(step) for step in self.steps)
 
     def line(self, places: Optional[Mapping[str, Sequence[int]]]) -> str:
         """What there is of them for the program: `MOST LEFT convolution=FORWARD,FORWARD/BACKWARD,BACKWARD`; of some of each kind where their places are given."""
@@ -291,6 +383,7 @@ class Alive:
         self.known[key] = weakref.finalize(storage, self._gone, key, taken)
         self.known[key].atexit = False
         self.bytes += taken
+        self.made += taken
         self.most = max(self.most, self.bytes)
 
     def hold(self, tensors: List[Any]) -> None:

@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from . import _checking, _network, _private, _settings
+from . import _checking, _following, _network, _private, _settings
 from . import _tables as tables
-from ._errors import Error
+from ._errors import Error, ProgramError
 from ._program import ask
 from ._tables import Shown, Table
 
@@ -17,6 +18,13 @@ WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_worker.
 DATASET = "imagenet"
 # What a network is called while it is measured: by the names of its own networks the program knows more than was asked.
 ASKED = "asked_network"
+# What is measured is a graph of the module.
+KEPT = ("what is measured is the module's graph, which keeps nothing from one step to the next: the module itself keeps %s then (batch size %d), "
+        "and takes about as much more; perf4sight.estimate_memory counts it")
+# The fewest bytes that it keeps and a warning is about.
+NOTABLE = 1 << 16
+# Where the program finds what it does not take, in a file that nobody but this package wrote.
+LINE = re.compile(r"^config\.ini:\d+: (\[\w+\]: )?")
 
 
 @dataclass(frozen=True)
@@ -51,11 +59,8 @@ class Profile(Shown):
     warnings: Tuple[str, ...]
 
     def at(self, batch: int) -> Measurement:
-        """The measurement of that batch size; KeyError where there is none."""
-        for one in self.measurements:
-            if one.batch == batch:
-                return one
-        raise KeyError(batch)
+        """The measurement of that batch size; Error where there is none."""
+        return _checking.found("batch size", batch, {one.batch: one for one in self.measurements})
 
     def _tables(self) -> List[Table]:
         heads = ("batch size", "outcome", "latency", "spread", "tensors", "reserved", "used")
@@ -105,11 +110,19 @@ def profile(
     keys = dict(
         network=[ASKED], bs=sizes or [network.batch], profile_variables=[variables] if isinstance(variables, str) else list(variables), stage=stage, device=device, gpu_id=gpu, worker=[sys.executable, WORKER],
         threads=threads, timeout=timeout, mem_limit=limit)
-    keys.update(_settings.of(module, stage, optimizer, settings))
+    told = _settings.of(module, stage, optimizer, settings)
+    keys.update(told)
     answer = _measured(network, keys)
     rows = answer["sections"]["profile"]["measurements"]
     step = rows[0]["step"] if rows else ""
-    return Profile(network.name, device, stage, step, tuple(_joined(rows)), (*network.warnings, *answer["warnings"]))
+    warnings = (*network.warnings, *_unmeasured(module, inputs, told, stage, network.batch), *answer["warnings"])
+    return Profile(network.name, device, stage, step, tuple(_joined(rows)), warnings)
+
+
+def _unmeasured(module: Any, inputs: Any, settings: Mapping[str, Any], stage: str, batch: int) -> List[str]:
+    """What the module takes and its graph, which is measured, does not."""
+    kept = _following.kept(module, inputs, settings, stage, batch)
+    return [KEPT % (tables.memory(kept), batch)] if kept >= NOTABLE else []
 
 
 def _measured(network: Any, keys: Mapping[str, Any]) -> Any:
@@ -125,8 +138,11 @@ def _measured(network: Any, keys: Mapping[str, Any]) -> Any:
             for section, said in (("create_network_dataset", written), ("profile", dict(keys, log_dir=rows))):
                 file.write("\n".join(["[%s]" % section, *_settings.keys(said), ""]))
         written_as = os.path.join(folder, "networks", DATASET, ASKED + "_0.onnx")
-        return ask("--config-file", config, known_as={
-            written_as: network.name, folder + os.sep: "", ASKED + ".onnx": network.name, ASKED: network.name})
+        try:
+            return ask("--config-file", config, known_as={
+                written_as: network.name, folder + os.sep: "", ASKED + ".onnx": network.name, ASKED: network.name})
+        except ProgramError as problem:
+            raise ProgramError(LINE.sub("", str(problem)), problem.code) from None
 
 
 def _joined(rows: Sequence[Mapping[str, Any]]) -> List[Measurement]:

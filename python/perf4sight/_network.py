@@ -20,6 +20,16 @@ MODULE = "perf4sight.module"
 FOLLOWED = "perf4sight.followed"
 UNFOLLOWED = ("what the module's own code keeps could not be followed on tensors without contents: memory is that of its graph alone, "
               "which may be less than the module takes")
+# Steps of a module that take another amount of memory each; from which share on that is told, and what is known of later ones.
+STEPS = ("the module does something else from one step to the next (state that it keeps, or chance): the memory told is that of step %d of the %d that were "
+         "followed, one of which takes %.0f %% less%s")
+NOTABLE = 0.005
+SETTLED, UNSETTLED = "; later ones take as much as the last", "; others may take more"
+ENDED = "the step after the first %d could not be followed: what the module takes from there on is not known (%s)"
+# What hooks of the user's do is no part of an answer.
+HOOKED = "hooks on these were not called, and what they keep or change is not counted, so that memory may be more: %s"
+# How many parts a warning names.
+NAMED = 3
 # What remains open of passes, and the names of operators that are the reason.
 OPEN = (
     ("how much these operators take depends on their numbers, which are not known: memory is without what they make within, and may be more: %s",
@@ -61,6 +71,8 @@ class Network:
     whole: bool = True
     # PyTorch's own attention that reads the batch as its second axis.
     batch_second: Tuple[str, ...] = ()
+    # The file with the passes that take least, where steps differ and are followed by no like ones.
+    least: bytes = b""
 
     @contextlib.contextmanager
     def file(self) -> Iterator[str]:
@@ -73,6 +85,9 @@ class Network:
 
     def ask(self, verb: str, *words: str) -> Any:
         """What the program answers about it."""
+        if self.least and verb == "predict":
+            least = replace(self, onnx=self.least, least=b"").ask(verb, *words)
+            return _widened(replace(self, least=b"").ask(verb, *words), least)
         told = [word for word in words if self.whole or not word.startswith("--trainable=")]
         with self.file() as path:
             try:
@@ -93,17 +108,20 @@ class Network:
                   holds_outputs: bool = False) -> "Network":
         """The same with what passes of the module itself take, which holds more than a graph: where that cannot be found out, a warning."""
         given = _inputs.read(module.forward, inputs)
+        _check_types(module, given, stage, settings)
         passes = _following.passes(module, given, settings, stage, batches, holds_outputs)
         if not passes:
             return self if passes is None else replace(self, warnings=(*self.warnings, UNFOLLOWED))
-        return self.with_passes(passes, _following.note(module, given, settings, stage, passes), settings)
+        return self.with_passes(passes, lambda found: _following.note(module, given, settings, stage, found), settings)
 
-    def with_passes(self, passes: "Dict[int, _following.Alive]", note: str, settings: Dict[str, Any]) -> "Network":
+    def with_passes(self, passes: "Dict[int, _following.Alive]", note: "Callable[[Dict[int, _following.Alive]], str]", settings: Dict[str, Any]) -> "Network":
         """The same with the note of what passes take, and what remains open of them."""
         reasons = [(text, sorted({name for alive in passes.values() for name in names(alive)})) for text, names in OPEN]
-        warnings = [text % ", ".join(names) for text, names in reasons if names]
+        warnings = [*_of_steps(max(passes.values(), key=lambda alive: alive.spread())), *(text % ", ".join(names) for text, names in reasons if names)]
         followed = (settings.get("checkpoint") or "none") == "none"
-        return replace(self, onnx=self.onnx + _note(FOLLOWED, note), warnings=(*self.warnings, *warnings), followed=followed)
+        fewest = {samples: alive.least() for samples, alive in passes.items()}
+        least = b"" if all(alive.is_settled() for alive in passes.values()) else self.onnx + _note(FOLLOWED, note(fewest))
+        return replace(self, onnx=self.onnx + _note(FOLLOWED, note(passes)), warnings=(*self.warnings, *warnings), followed=followed, least=least)
 
     def warned(self, *warnings: str) -> "Network":
         """The same with what else whoever asks should know, before the rest."""
@@ -115,6 +133,29 @@ class Network:
             return [{key: value for key, value in layer.items() if key != "layer"} for layer in self.ask("inspect")["layers"]]
         except ProgramError as error:
             return str(error)
+
+
+def _of_steps(told: "_following.Alive") -> Iterator[str]:
+    """What is to be known of steps that differ, about the one that is told."""
+    count = len(told.steps)
+    if told.spread() > NOTABLE:
+        place = 1 + next(place for place, step in enumerate(told.steps) if step is told)
+        yield STEPS % (place, count, 100 * told.spread(), SETTLED if told.is_settled() else UNSETTLED)
+    if told.problem:
+        yield ENDED % (count, told.problem)
+
+
+def _widened(reply: Any, least: Any) -> Any:
+    """An answer whose intervals begin where those of another do."""
+    for device, other in zip(reply.get("devices", [reply]), least.get("devices", [least])):
+        for point, lower in zip(_points(device), _points(other)):
+            lows = [name for name in ("tensors_low_bytes", "memory_low_bytes") if point.get(name) is not None and lower.get(name) is not None]
+            point.update({name: min(point[name], lower[name]) for name in lows})
+    return reply
+
+
+def _points(device: Any) -> List[Any]:
+    return [point for network in device["networks"] for point in network["predictions"]]
 
 
 def _without_operations(reply: Any, name: str) -> Any:
@@ -140,7 +181,7 @@ def read(module: Any, inputs: Any, stage: str = "training", name: "str | None" =
     given = _inputs.read(module.forward, inputs)
     onnx, asks = _traced(module, given, stage, SAMPLES, lambda tensor: tensor, weights)
     attentions = (path for path, part in module.named_modules() if type(part).__name__ == "MultiheadAttention" and not part.batch_first)
-    network = Network(name, onnx, given.batch, batch_second=tuple(attentions))
+    network = Network(name, onnx, given.batch, of_hooks(module), batch_second=tuple(attentions))
     places = _places(module, given, stage) if asks else []
     if not places:
         return network
@@ -148,6 +189,13 @@ def read(module: Any, inputs: Any, stage: str = "training", name: "str | None" =
     _check_unchanging(network, module, given, stage, where)
     answer = "its code asks what numbers are (%s): it is taken as it ran on inputs of these values, and three others made no difference" % where
     return network.warned(answer)
+
+
+def of_hooks(module: Any) -> Tuple[str, ...]:
+    """What is to be known of hooks that are not called."""
+    parts = _copy.hooked(module)
+    more = ["%d more" % (len(parts) - NAMED)] if len(parts) > NAMED else []
+    return (HOOKED % ", ".join([*parts[:NAMED], *more]),) if parts else ()
 
 
 def name_of(module: Any, asked: "str | None") -> str:
@@ -203,6 +251,33 @@ def _runs(module: Any, inputs: Any) -> bool:
             return True
         except Exception:  # whatever its code says to inputs that are not its own
             return False
+
+
+def _check_types(module: Any, given: _inputs.Inputs, stage: str, settings: Dict[str, Any]) -> None:
+    """Refuses inputs of other types than `float32`, in which a module is read, where the module itself does not take them."""
+    import torch
+
+    numbers = {tensor.dtype for tensor in given.tensors if tensor.is_floating_point()} - {torch.float32}
+    precision = settings.get("precision") or "fp32"
+    if not numbers or precision not in _following.PRECISIONS or any(weight.dtype != torch.float32 for weight in module.parameters()):
+        return
+
+    def raised(tensors: Sequence[Any]) -> "Exception | None":
+        try:
+            given.call(_copy.stand_in(module).train(stage == "training"), tuple(tensors))
+            return None
+        except Exception as problem:  # whatever its code says to them
+            return problem
+
+    few = given.few(SAMPLES)
+    with _copy.undisturbed(), torch.no_grad(), _exporter.unheard(), warnings.catch_warnings(), \
+            torch.autocast("cpu", torch.bfloat16, enabled=precision == "amp_bf16"):
+        warnings.simplefilter("ignore")
+        found = raised([tensor.to(own.dtype) for tensor, own in zip(few, given.tensors)])
+        if found and not raised(few):
+            names = ", ".join(sorted(str(kind).replace("torch.", "") for kind in numbers))
+            raise NetworkError("its weights are in float32, and it does not run on inputs in %s: %s: %s\n  expected: inputs in float32"
+                               % (names, type(found).__name__, (str(found).splitlines() or [""])[0])) from found
 
 
 def _traced(

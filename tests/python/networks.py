@@ -1,4 +1,6 @@
 """Small modules that hold what networks of today hold."""
+import random
+
 import torch
 from torch import nn
 
@@ -748,3 +750,72 @@ class Losing(nn.Module):
     def forward(self, x):
         loss = (self.layers(x) - x).pow(2).mean()
         return loss if self.losses == 1 else [loss * (place + 1) for place in range(self.losses)]
+
+
+class Trailing(nn.Module):
+    """Two towers, one of which is trained and the other follows it as `update` writes its weights (MoCo, He et al. 2020; DINO, Caron et al. 2021)."""
+
+    def __init__(self, update):
+        super().__init__()
+        self.fast, self.slow = self.tower(), self.tower().requires_grad_(False)
+        self.head, self.update = nn.Linear(64, 64), update
+
+    @staticmethod
+    def tower():
+        last = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 64)]
+        return nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU(), *last)
+
+    @torch.no_grad()
+    def forward(self, x):
+        self.update(list(self.slow.parameters()), list(self.fast.parameters()))
+        for slow, fast in zip(self.slow.buffers(), self.fast.buffers()):
+            slow.copy_(fast)
+        target = self.slow(x)
+        with torch.enable_grad():
+            return self.head(self.fast(x)) - target
+
+
+class Remembering(nn.Module):
+    """Attention across what the step before left, too (Transformer-XL, Dai et al. 2019)."""
+
+    def __init__(self, width=32, layers=2):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, 2 * width) for _ in range(layers))
+        self.head, self.memories = nn.Linear(width, 5), None
+
+    def forward(self, x):
+        memories = []
+        for place, layer in enumerate(self.layers):
+            context = x if self.memories is None else torch.cat([self.memories[place], x], 1)
+            memories.append(x.detach())
+            keys, values = layer(context).chunk(2, -1)
+            x = x + (x @ keys.transpose(1, 2)).softmax(-1) @ values
+        self.memories = memories
+        return self.head(x.mean(1))
+
+
+class Collecting(nn.Module):
+    """Keeps what the last three steps gave."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.write, self.kept = nn.Linear(64, 256), nn.Linear(256, 5), []
+
+    def forward(self, x):
+        x = torch.relu(self.read(x))
+        self.kept = [*self.kept, x.detach()][-3:]
+        return self.write(x)
+
+
+class Skipping(nn.Module):
+    """Leaves out layers by chance (LayerDrop, Fan et al. 2020)."""
+
+    def __init__(self, layers=8):
+        super().__init__()
+        self.layers, self.write = nn.ModuleList(nn.Linear(64, 64) for _ in range(layers)), nn.Linear(64, 5)
+
+    def forward(self, x):
+        for layer in self.layers:
+            if not self.training or random.random() > 0.5:
+                x = torch.relu(layer(x))
+        return self.write(x)
