@@ -35,7 +35,6 @@ const BATCHES: Setting = integer("bs", 1, LARGEST_BATCH as i64)
     .many_values()
     .or_default("[1,2,4,8,16,32]")
     .or_on_command_line(Literal("1"))
-    .alias("batch")
     .value("SIZES")
     .help("Batch sizes, such as 1,8,32.");
 
