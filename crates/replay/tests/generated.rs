@@ -2012,32 +2012,45 @@ fn write_evaluations(folder: &Path, every: u32, is_recorded: bool) {
     (0..).zip(&events).for_each(|(rank, events)| write(folder, rank, 2, 0, events));
 }
 
-/// Three pairs reduce 4 MB in 10 us, the one of ranks 1 and 4 in 60; all ranks then reduce together, and wait 50 us for these two, which work no longer.
-#[test]
-fn a_pair_whose_link_is_slow_is_told() {
+/// Pairs of ranks that reduce 4 MB in 10 us, the second one in 60; all ranks then reduce together, and wait 50 us for these two, which work no longer.
+fn pairs_with_a_slow_link(pairs: u32) -> Analysis {
     let folder = TempDir::new().unwrap();
-    for rank in 0..6_u32 {
+    for rank in 0..2 * pairs {
         let mut events = Vec::new();
         for nth in 0..5 {
             let begin = 1_000.0 * f64::from(nth);
-            let reduce = |ranks: &str, size: u32, [start, end]: [f64; 2]| {
+            let reduce = |ranks: &[u32], [start, end]: [f64; 2]| {
+                let (ranks, size) = (format!("{ranks:?}"), ranks.len());
                 let args = format!(
                     r#""Collective name":"allreduce","In msg nelems":1000000,"Out msg nelems":1000000,"dtype":"Float","Group size":{size},"Process Group Name":"{ranks}","Process Group Ranks":"{ranks}""#
                 );
                 on(20, "kernel", ALL_REDUCE, [begin + start, end - start], &args)
             };
-            let done = if rank % 3 == 1 { 161.0 } else { 111.0 };
+            let done = if rank % pairs == 1 { 161.0 } else { 111.0 };
+            let all: Vec<u32> = (0..2 * pairs).collect();
             events.push(step(nth, [begin, 300.0]));
             events.push(on(7, "kernel", "gemm", [begin, 100.0], ""));
-            events.push(reduce(&format!("[{}, {}]", rank % 3, rank % 3 + 3), 2, [101.0, done]));
-            events.push(reduce("[0, 1, 2, 3, 4, 5]", 6, [done + 1.0, 200.0]));
+            events.push(reduce(&[rank % pairs, rank % pairs + pairs], [101.0, done]));
+            events.push(reduce(&all, [done + 1.0, 200.0]));
         }
-        write(folder.path(), rank, 6, 0, &events);
+        write(folder.path(), rank, 2 * pairs, 0, &events);
     }
-    let analysis = Analysis::new(read(&folder));
+    Analysis::new(read(&folder))
+}
+
+#[test]
+fn a_pair_whose_link_is_slow_is_told() {
+    let analysis = pairs_with_a_slow_link(3);
     let link = analysis.waiting.slow_link(&analysis.exchanges).unwrap();
     assert_eq!((link.operation, link.ranks), (CollectiveOperation::AllReduce, vec![1, 4]));
     assert_eq!([link.times, 1e3 * link.longer].map(f64::round), [6.0, 50.0]);
+    // Of two, it is the one whose ranks the others wait for.
+    let analysis = pairs_with_a_slow_link(2);
+    assert_eq!(analysis.waiting.slow_link(&analysis.exchanges), None);
+    let of = |rank: usize| analysis.waiting.slow_link_of(&analysis.exchanges, rank);
+    assert_eq!(of(0), None);
+    let link = of(analysis.stragglers[0].rank).unwrap();
+    assert_eq!((link.ranks, link.times.round(), (1e3 * link.longer).round()), (vec![1, 3], 6.0, 50.0));
 }
 
 /// Which calls a trace of [`write_backward_thread`] has beside ranges of the library.

@@ -90,7 +90,7 @@ fn who_waits(analysis: &Analysis, costs: Option<StragglerCosts>) -> String {
             blame(analysis, first, whole),
             reason(first, costs),
             costs.map_or_else(String::new, StragglerCosts::sentence),
-            slow_link(analysis, whole, |ranks| ranks.contains(&first.rank)),
+            slow_link(analysis, whole, analysis.waiting.slow_link_of(&analysis.exchanges, first.rank)),
             despite_clocks(analysis, first),
             others(analysis, first)
         ),
@@ -122,7 +122,7 @@ fn who_waits(analysis: &Analysis, costs: Option<StragglerCosts>) -> String {
             Milliseconds(first.caused.mean),
             Milliseconds(whole),
             steadiness(first),
-            slow_link(analysis, whole, |_| true)
+            slow_link(analysis, whole, analysis.waiting.slow_link(&analysis.exchanges))
         ),
     }
 }
@@ -172,14 +172,13 @@ fn in_turn(analysis: &Analysis, whole: f64, costs: Option<StragglerCosts>) -> Op
         "the ranks wait for each other's messages, as the stages of a pipeline do in turn: {} of the mean step's {} on average; {busiest}{}",
         Milliseconds(all / ranks as f64),
         Milliseconds(whole),
-        slow_link(analysis, whole, |_| true)
+        slow_link(analysis, whole, analysis.waiting.slow_link(&analysis.exchanges))
     ))
 }
 
-/// That some ranks, if they are those asked for, exchange more slowly than others do.
-fn slow_link(analysis: &Analysis, whole: f64, is_asked: impl Fn(&[usize]) -> bool) -> String {
-    let link = analysis.waiting.slow_link(&analysis.exchanges);
-    let Some(link) = link.filter(|link| link.longer >= LEAST_SHARE * whole && is_asked(&link.ranks)) else {
+/// That some ranks exchange more slowly than others do.
+fn slow_link(analysis: &Analysis, whole: f64, link: Option<SlowLink>) -> String {
+    let Some(link) = link.filter(|link| link.longer >= LEAST_SHARE * whole) else {
         return String::new();
     };
     let SlowLink { operation, ranks, times, longer } = link;

@@ -32,9 +32,18 @@ impl JobWaiting {
     /// The ranks whose exchanges take longest, compared with those of the same kind and size among as many other ranks. None if no link takes much
     /// longer, or only by as much as clocks may be off.
     pub fn slow_link(&self, exchanges: &RankExchanges) -> Option<SlowLink> {
+        self.slowest_link(exchanges, FEWEST)
+    }
+
+    /// The same if it is of a rank that others wait for: that its link is the slow one of two is then no chance.
+    pub fn slow_link_of(&self, exchanges: &RankExchanges, rank: usize) -> Option<SlowLink> {
+        self.slowest_link(exchanges, 2).filter(|link| link.ranks.contains(&rank))
+    }
+
+    fn slowest_link(&self, exchanges: &RankExchanges, fewest: usize) -> Option<SlowLink> {
         let mut links: BTreeMap<(CollectiveOperation, &Vec<usize>), [f64; 2]> = BTreeMap::new();
         let times = self.times(exchanges);
-        for ((operation, ..), alike) in times.iter().filter(|(_, alike)| alike.len() >= FEWEST) {
+        for ((operation, ..), alike) in times.iter().filter(|(_, alike)| alike.len() >= fewest) {
             for (ranks, own) in alike {
                 let others: Vec<f64> =
                     alike.iter().filter(|(other, _)| *other != ranks).map(|(_, times)| median(times)).collect();
