@@ -118,14 +118,14 @@ fn inputs_that_read_ids_are_found_without_a_symbol() {
     assert_eq!((network.read().as_str(), network.parameters()), ("16 integers", 800 + 512));
 }
 
-/// `h = linear(x); y = adjacency / adjacency.sum() @ h` of the older exporter, whose inputs were given no names.
+/// `y = adjacency / adjacency.mean(-1, keepdim=True) @ linear(x)` of the older exporter, whose inputs were given no names.
 #[test]
 fn inputs_without_names_are_no_parameters() {
     let draft = Draft::opset(17).input("onnx::MatMul_0", [Is(4), Is(5), Is(8)]);
     let draft = draft.input("onnx::ReduceSum_1", [Is(4), Is(5), Is(5)]).weight("l.weight", [8, 8]);
     let draft = draft.node("MatMul", &["onnx::MatMul_0", "l.weight"], "/l/MatMul", vec![]);
-    let sum = vec![with::ints("axes", vec![-1]), with::int("keepdims", 1)];
-    let draft = draft.node("ReduceMean", &["onnx::ReduceSum_1"], "/ReduceMean", sum);
+    let mean = vec![with::ints("axes", vec![-1]), with::int("keepdims", 1)];
+    let draft = draft.node("ReduceMean", &["onnx::ReduceSum_1"], "/ReduceMean", mean);
     let draft = draft.node("Div", &["onnx::ReduceSum_1", "/ReduceMean"], "/Div", vec![]);
     let network = draft.node("MatMul", &["/Div", "/l/MatMul"], "y", vec![]).output("y").load().network;
     assert_eq!((network.inputs().count(), network.parameters()), (2, 64));

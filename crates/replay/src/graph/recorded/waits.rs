@@ -18,7 +18,7 @@ const WAKE_UP: i64 = 10_000_000;
 pub(super) const CONSISTENT: f64 = 0.8;
 
 /// Nanoseconds that moments which are the same may be apart in any trace: begin and duration are rounded each on its own, and once more where the
-/// profiler converts the clock of a GPU. No kernel begins as soon after what it waits for.
+/// profiler or the alignment of ranks converts a clock. In all steps nothing ends so close by chance.
 const ROUNDED: i64 = 10;
 
 /// Whether a row ended before another in all steps, but for rounding.
