@@ -25,6 +25,9 @@ pub struct PreparedNetwork<'a> {
     fingerprint: &'a Fingerprint,
     reasons: Vec<OutOfDistribution>,
     extrapolation: Extrapolation,
+    /// The part of what the extrapolation ignores that is operations that are not understood; none where the module was followed, whose tensors
+    /// are known without them.
+    not_understood: f64,
     steps: StepPredictors<'a>,
 }
 
@@ -33,7 +36,7 @@ pub struct PreparedStep<'a> {
     fingerprint: &'a Fingerprint,
     reasons: Vec<OutOfDistribution>,
     extrapolation: Extrapolation,
-    /// The part of what the extrapolation ignores that is operations that are not understood.
+    /// As that of the network.
     not_understood: f64,
     is_own_step: bool,
     predictor: Box<dyn Predictor + 'a>,
@@ -77,7 +80,8 @@ impl Fingerprint {
         let extrapolation = self.profiled.extrapolation(network);
         let steps = self.fitted.steps(&self.subject, network, &extrapolation, limit);
         let reasons = self.profiled.out_of_distribution(network);
-        PreparedNetwork { fingerprint: self, reasons, extrapolation, steps }
+        let not_understood = if network.followed().is_some() { 0.0 } else { extrapolation.ignorance };
+        PreparedNetwork { fingerprint: self, reasons, extrapolation, not_understood, steps }
     }
 
     /// Whether memory of such steps is simulated for kernels that the device may not have: in bfloat16 processors' kernels differ by their
@@ -138,7 +142,7 @@ impl<'a> PreparedNetwork<'a> {
 
     fn about_known(&self, step: Step) -> PreparedStep<'a> {
         let (mut extrapolation, mut reasons) = (self.extrapolation.clone(), self.reasons.clone());
-        let (own, not_understood) = (self.fingerprint.subject.step, extrapolation.ignorance);
+        let (own, not_understood) = (self.fingerprint.subject.step, self.not_understood);
         // Latency at another precision is either measured or refused, so only memory gets wider intervals here.
         if let Some([asked, profiled]) = self.fingerprint.other_precision(step) {
             let has_other_kernels = self.fingerprint.may_have_other_kernels(step);
