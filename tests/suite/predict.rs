@@ -111,6 +111,9 @@ fn a_name_that_is_no_text_is_told_so() {
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9.onnx");
     std::fs::rename(scene.path("nets/some.onnx"), scene.path("nets").join(name)).unwrap();
     predict(&scene, "nets").fails(4).says("has a name that is not UTF-8").says("rename the file");
+    let scene = scene.file("nets/OTHER.ONNX", file("squeezenet", Dataset::Imagenet));
+    predict(&scene, "nets").fails(4).says("1 of 2 networks were skipped").prints("nets/OTHER.ONNX");
+    predict(&scene, "nets/OTHER.ONNX@45").fails(2).says("is a file, which has no levels").says("perf4sight prune");
 }
 
 #[test]

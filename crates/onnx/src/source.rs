@@ -10,7 +10,7 @@ use super::schema::{
     tensor_shape_proto::dimension, type_proto,
 };
 use super::tensor::{self, KnownTensor};
-use super::value::{FixedTensor, Value, WeightTensor, WeightView, elements};
+use super::value::{FixedTensor, MADE_UP, Value, WeightTensor, WeightView, elements};
 use hashbrown::{HashMap, HashSet};
 use perf4sight_network::{ComputedWeight, ElementKind, MAX_ELEMENTS, NetworkInput, Shape};
 use std::collections::BTreeSet;
@@ -33,9 +33,6 @@ pub(super) struct GraphInput {
     /// The batch size the file is fixed to; `None` when it is symbolic.
     pub samples: Option<u64>,
 }
-
-/// How the names begin that PyTorch's older exporter makes up.
-const MADE_UP: &str = "onnx::";
 
 const INPUTS: &str = "export a network whose inputs are tensors with the batch first, such as images of shape [batch, channels, height, width] \
                       or ids of words of shape [batch, words]";

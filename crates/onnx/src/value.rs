@@ -197,8 +197,11 @@ impl WeightTensor {
     }
 }
 
+/// How the names begin that PyTorch's older exporter makes up.
+pub(super) const MADE_UP: &str = "onnx::";
+
 /// Whether an exporter created the tensor of this name.
 fn is_made_up(name: &str) -> bool {
     let numbered = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
-    name.starts_with("onnx::") || name.strip_prefix("val_").is_some_and(numbered)
+    name.starts_with(MADE_UP) || name.strip_prefix("val_").is_some_and(numbered)
 }

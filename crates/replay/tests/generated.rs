@@ -650,6 +650,24 @@ fn steps_that_differ_are_answered_by_their_mean() {
     }
 }
 
+/// Steps whose kernels take 29, 9 and 19 ms, each with a kernel more than the one before, and an all-reduce that nothing waits for: that of 19 stands for all.
+#[test]
+fn of_steps_that_are_all_of_another_kind_that_of_median_length_is_replayed() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let events = [30_000.0, 10_000.0, 20_000.0].into_iter().enumerate().flat_map(|(nth, length)| {
+            let begin = 100_000.0 * nth as f64;
+            let each = (length - 1_000.0) / (nth + 1) as f64;
+            let kernel = |place: usize| on(20, "kernel", "gemm", [begin + each * place as f64, each], "");
+            let reduced = reduce([begin + length - 1_000.0, 1_000.0]);
+            (0..=nth).map(kernel).chain([step(nth as u32, [begin, length]), reduced]).collect::<Vec<_>>()
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let [before, _] = before_and_after(&folder, "gpu x 1");
+    assert!((before - 19.0).abs() < 0.1, "{before}");
+}
+
 /// The first three of twelve steps take 160 ms, the others 65 with their pauses, of which replay answers; two in the middle are no warm-up, nor is one alone.
 #[test]
 fn a_warm_up_is_left_out() {

@@ -66,7 +66,7 @@ pub(super) fn matching(pattern: &str) -> Result<Vec<String>> {
     Ok(paths.filter_map(|path| Some(text(&path.ok()?))).collect())
 }
 
-/// A path as text, because names of networks appear in tables. Of a name that is not UTF-8, which is then not found, it says enough to rename the file.
+/// A path as text, because names of networks appear in tables. A name that is not UTF-8 becomes one of no file, which is told where it is read.
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

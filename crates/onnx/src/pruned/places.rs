@@ -7,6 +7,7 @@ use crate::operator_names;
 use crate::reader::ReadValue;
 use crate::schema::{GraphProto, NodeProto, TensorProto};
 use crate::tensor;
+use crate::value::MADE_UP;
 use perf4sight_network::{Network, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -183,7 +184,7 @@ fn copy_tensor(graph: &mut GraphProto, tensor: &str, places: &[(usize, usize)]) 
     let taken: BTreeSet<&str> = taken.into_iter().chain(outputs).collect();
     // What a tensor is, is told by how its name begins where an exporter made it up, or else by how it ends.
     let named = |number: usize| match tensor.rsplit_once('.') {
-        Some((module, last)) if !tensor.starts_with("onnx::") => format!("{module}.copy{number}.{last}"),
+        Some((module, last)) if !tensor.starts_with(MADE_UP) => format!("{module}.copy{number}.{last}"),
         _ => format!("{tensor}{number:03}"),
     };
     let name = (1..).map(named).find(|name| !taken.contains(name.as_str())).unwrap_or_default();

@@ -77,7 +77,9 @@ impl StatisticVerb {
             let job = TrainingJob::read(&traces)?;
             let (operations, other, warnings) = (operations(&job), also(&job)?, job.warnings());
             let counts = [(job.ranks.len(), "rank"), (job.steps.len(), "step")];
-            Ok((operations, other, warnings, counts, Analysis::new(job).several_jobs()))
+            // A rank alone is of one job.
+            let failure = if job.ranks.len() > 1 { Analysis::new(job).several_jobs() } else { None };
+            Ok((operations, other, warnings, counts, failure))
         });
         let Some((operations, other, warnings, counts, failure)) = counted_operations? else {
             return Ok(interrupted_summary());

@@ -195,7 +195,7 @@ fn traces_of_a_rank_that_becomes_slow(steps: u32, from: u32) -> TempDir {
         let of_step = |number: u32| {
             let length = if number < from { 35_000.0 } else { 50_000.0 };
             let own = if number >= from && rank == 2 { 45_000.0 } else { 30_000.0 };
-            let exchange = r#""Collective name": "allreduce", "In msg nelems": 64, "dtype": "Float", "Group size": 4"#;
+            let exchange = r#""Collective name": "allreduce", "In msg nelems": 64, "Out msg nelems": 64, "dtype": "Float", "Group size": 4"#;
             let event = |category: &str, name: &str, [start, long]: [f64; 2], args: &str| {
                 format!(
                     r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": 0, "tid": 7, "ts": {start:?}, "dur": {long:?}, "args": {{{args}}}}}"#
@@ -227,6 +227,30 @@ fn a_rank_that_becomes_slow_is_named() {
         let analysis = Analysis::new(TrainingJob::read(&[traces.path().to_owned()]).unwrap());
         let sentence = headline::headline(&analysis, None);
         assert!(sentence.starts_with("rank 2 makes the others wait ") && sentence.contains(says), "{from}: {sentence}");
+    }
+}
+
+/// Rank 3 passes twice as much into each all-reduce as the others: in four steps, 16 calls that match nowhere.
+#[test]
+fn ranks_of_several_jobs_are_an_error_in_tables_and_joined_traces_too() {
+    let (traces, out) = (traces_of_a_rank_that_becomes_slow(4, 2), tempfile::tempdir().unwrap());
+    let here = || vec![traces.path().to_owned()];
+    let failures = |name: &str| {
+        let table = statistic::new(here(), out.path().join(format!("{name}.csv"))).run(&mut context()).unwrap();
+        let joined = collect::verb(here(), out.path().join(format!("{name}.json"))).run(&mut context()).unwrap();
+        [table, joined].map(|summary| summary.failure.map(|failure| failure.to_string()))
+    };
+    assert_eq!(failures("one"), [None, None]);
+    let file = traces.path().join("rank3.json");
+    let other = fs::read_to_string(&file).unwrap().replace(r#"msg nelems": 64"#, r#"msg nelems": 128"#);
+    fs::write(&file, other).unwrap();
+    for failure in failures("several") {
+        assert!(
+            failure.as_ref().is_some_and(
+                |failure| failure.contains("16 of 16 exchanges in the steps of these ranks have no counterpart")
+            ),
+            "{failure:?}"
+        );
     }
 }
 
