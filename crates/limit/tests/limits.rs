@@ -190,10 +190,15 @@ fn storage_is_read_as_fast_as_it_may_be() {
     if free.wall > Duration::from_secs(2) {
         return println!("not run: the disc itself reads less than 200 MB/s now");
     }
-    let ended = shell(&limiter, &lines, limits, None);
-    let rate = ended.bytes_read.unwrap().0 as f64 / ended.wall.as_secs_f64();
-    println!("100 MB/s: {:.1} MB/s, without a limit {:?} s, {ended:?}", rate / 1e6, free.wall);
-    assert!((rate / 1e8 - 1.0).abs() < 0.03, "{ended:?}");
+    let rate = || {
+        let ended = shell(&limiter, &lines, limits, None);
+        let rate = ended.bytes_read.unwrap().0 as f64 / ended.wall.as_secs_f64();
+        println!("100 MB/s: {:.1} MB/s, without a limit {:?}, {ended:?}", rate / 1e6, free.wall);
+        assert!(rate < 1.03e8, "{ended:?}");
+        rate
+    };
+    // Other programs that read or compute meanwhile can only make it slower.
+    assert!((0..3).any(|_| rate() > 0.97e8), "three times slower than it may read");
 }
 
 /// Bytes of a record: whole pages, for a page that two records share would be read for each.
