@@ -1063,6 +1063,50 @@ fn numbers_of_exchanges_and_steps_that_are_shifted_on_a_rank_are_seen() {
     }
 }
 
+/// Fourteen steps of two ranks without numbers of exchanges, of which rank 1 works 30 ms longer before both exchange. Steps take 60 ms and
+/// up to `varies` more. Rank 1 numbers its steps by 2 more, and its clock is `base` nanoseconds off.
+fn write_unnumbered(folder: &Path, names: [&str; 2], varies: f64, [by, base]: [i64; 2]) {
+    // Drawn once.
+    let longer = [0.0, 0.31, 0.87, 0.12, 0.64, 0.9, 0.05, 0.48, 0.77, 0.23, 0.69, 0.41, 0.84, 0.16];
+    let begin = |number: usize| 60_000.0 * number as f64 + varies * longer[..number].iter().sum::<f64>();
+    for (rank, name) in (0..).zip(names) {
+        let events = (0..longer.len()).flat_map(|number| {
+            let (begin, work) = (begin(number), if rank == 1 { 40_000.0 } else { 10_000.0 });
+            let named = number as u32 + if rank == 1 { u32::try_from(by).unwrap() } else { 0 };
+            [step(named, [begin, 55_000.0]), reduce([begin + work, 50_000.0 - work])]
+        });
+        write(folder, rank, 2, if rank == 1 { base } else { 0 }, &events.collect::<Vec<_>>());
+        fs::rename(folder.join(format!("rank{rank}.json")), folder.join(name)).unwrap();
+    }
+}
+
+/// Ends that scatter by as much as steps differ are of different steps; where all steps take equally long, one host has one clock. A clock
+/// that is off by as long as steps take is one, if the steps that are named alike end together otherwise.
+#[test]
+fn steps_that_a_rank_numbers_otherwise_are_seen_without_numbers_of_exchanges() {
+    let (two, one_host) = (["rank0.json", "rank1.json"], ["a_7.1.pt.trace.json", "a_8.2.pt.trace.json"]);
+    for (names, varies, shift, steps) in [
+        (two, 900.0, [2, 40_000_000], 12),
+        (two, 900.0, [0, 121_000_000], 14),
+        (one_host, 0.0, [2, 0], 12),
+        (two, 0.0, [0, 40_000_000], 14),
+    ] {
+        let folder = TempDir::new().unwrap();
+        write_unnumbered(folder.path(), names, varies, shift);
+        let file = folder.path().join(names[1]);
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace(r#""pid":7"#, r#""pid":8"#)).unwrap();
+        let analysis = Analysis::new(read(&folder));
+        let warnings = analysis.warnings().join("\n");
+        assert_eq!(analysis.job.steps.len(), steps, "{names:?} {varies} {shift:?}: {warnings}");
+        assert_eq!(warnings.contains("rank 1 numbers its steps by 2 more"), shift[0] == 2, "{shift:?}: {warnings}");
+        for step in &analysis.waiting.steps {
+            assert_eq!(step.waiting_time(0, 1), 30_000_000, "{names:?} {varies} {shift:?}: {warnings}");
+        }
+        assert_eq!(analysis.clocks.ranks[1].offset, -shift[1] as f64, "{names:?} {varies} {shift:?}");
+    }
+}
+
 /// Rank 1 has batches for seven of ten steps, and exchanges on for the others as `DistributedDataParallel.join()` does; before the steps
 /// and after them both exchange something else.
 #[test]

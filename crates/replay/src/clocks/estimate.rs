@@ -1,9 +1,9 @@
 //! Estimates the offsets of clocks from the ends of exchanges.
 
 use super::order::{interval, median};
-use super::{ClockDrift, RankClock, drift, hosts, possible};
+use super::{ClockDrift, RankClock, drift, possible};
 use crate::collectives::{CollectiveOperation, ExchangePart, RankExchange, RankExchanges, connected_sets};
-use crate::ranks::TrainingJob;
+use crate::ranks::{TrainingJob, hosts};
 use perf4sight_base::stats::percentile;
 use perf4sight_traces::EventCategory;
 use std::cmp::Reverse;

@@ -5,7 +5,6 @@
 
 mod drift;
 mod estimate;
-mod hosts;
 mod order;
 mod possible;
 mod set;

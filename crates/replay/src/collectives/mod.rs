@@ -8,6 +8,7 @@ mod numbering;
 mod offsets;
 mod operation;
 mod peers;
+mod step_shifts;
 
 pub(crate) use batches::connected_sets;
 pub use calls::{CollectiveCall, PeerMessage};
@@ -66,7 +67,8 @@ impl RankExchanges {
         let mut calls: Vec<Vec<CollectiveCall>> = job.ranks.iter().map(calls::find_calls).collect();
         let groups = groups::assign(job, &mut calls);
         peers::to_job(job, &mut calls);
-        let shifts = NumberShifts::find(job, &calls);
+        let mut shifts = NumberShifts::find(job, &calls);
+        shifts.steps.extend(step_shifts::find(job, &calls));
         let mut all = matching::match_exchanges(job, &calls, &shifts);
         if groups == GroupKnowledge::Assumed {
             // Outside of the steps there is nothing to tell groups apart by.

@@ -2,6 +2,7 @@
 
 mod cycle;
 mod doubts;
+pub(crate) mod hosts;
 pub(crate) mod launches;
 mod steps;
 mod work;
@@ -259,7 +260,7 @@ impl TrainingJob {
             let more = if *by < 0 { "more" } else { "less" };
             let number = self.ranks[*rank].number;
             format!(
-                "rank {number} numbers its steps by {} {more} than the others, by the numbers of their exchanges (Seq): they are compared by these",
+                "rank {number} numbers its steps by {} {more} than the others, as the exchanges show: its steps are compared by these",
                 by.unsigned_abs()
             )
         });

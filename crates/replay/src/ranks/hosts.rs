@@ -1,12 +1,12 @@
 //! Which ranks share a clock, since their traces are of one host.
 
-use crate::ranks::{JobRank, TrainingJob};
+use super::{JobRank, TrainingJob};
 use perf4sight_record::Recording;
 use std::collections::BTreeSet;
 
 /// For each rank, whether it ran on the host of the first one. Traces do not contain the host; what `perf4sight record` writes next to
 /// them does, and the names that `torch.profiler.tensorboard_trace_handler` gives their files.
-pub(super) fn of_first(job: &TrainingJob) -> Vec<bool> {
+pub(crate) fn of_first(job: &TrainingJob) -> Vec<bool> {
     if job.ranks.iter().all(|rank| rank.trace.header.calculated) {
         return vec![true; job.ranks.len()];
     }
