@@ -105,7 +105,11 @@ fn rivals(best: &CandidatePlan, candidates: &[CandidatePlan]) -> String {
         return "It is the only plan.".to_owned();
     }
     if !best.unmeasured.is_empty() {
-        return format!("Nothing like it was measured ({}), so that others may be as fast.", best.unmeasured);
+        return format!(
+            "Nothing like it was measured ({}), so that others may be as fast.{}",
+            best.unmeasured,
+            fastest_known(best, candidates)
+        );
     }
     let others = candidates.iter().skip(1).filter(|one| one.fit == best.fit);
     let may_fit = best.fit == BudgetFit::Fits && candidates.iter().any(|one| one.fit == BudgetFit::Uncertain);
@@ -114,6 +118,18 @@ fn rivals(best: &CandidatePlan, candidates: &[CandidatePlan]) -> String {
         0 => "No other one can be as fast, by the intervals.".to_owned(),
         count => format!("{} may be as fast, by the intervals.", count_text(count as u64, "other plan")),
     }
+}
+
+/// The fastest plan whose degrees and sizes were measured, of those that fit as surely.
+fn fastest_known(best: &CandidatePlan, candidates: &[CandidatePlan]) -> String {
+    let known = candidates.iter().find(|one| one.fit == best.fit && one.unmeasured.is_empty());
+    known.map_or(String::new(), |one| {
+        format!(
+            " Of the plans like measured ones {} is the fastest: {} samples/s.",
+            one.name,
+            significant(one.rate_at(one.step_ms))
+        )
+    })
 }
 
 /// The fastest plan that may fit, where it is faster than the best that surely does.
