@@ -86,7 +86,7 @@ def network(module: Any, inputs: Any, stage: str, settings: Dict[str, Any], name
     made = _network.Network(_network.name_of(module, name), onnx, given.batch, (*_network.of_hooks(module), *warnings), whole=False)
     # Which weights are trained is in the passes: those that have a gradient.
     told = {**settings, "trainable": None}
-    return made.with_passes(passes, lambda found: _following.note(module, given, told, stage, found, places), settings)
+    return made.with_passes(passes, _following.note(module, given, told, stage, passes, places), settings)
 
 
 def hindrance(module: Any, stage: str, settings: Mapping[str, Any]) -> str:

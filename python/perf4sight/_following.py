@@ -358,11 +358,12 @@ class Alive:
         return bool(self.problem) or not all(self.is_as(step) for step in self.steps)
 
     def line(self, places: Optional[Mapping[str, Sequence[int]]]) -> str:
-        """What there is of them for the program: `MOST LEFT convolution=FORWARD,FORWARD/BACKWARD,BACKWARD`; of some of each kind where their places are given."""
+        """What there is of them for the program: `MOST LEFT SPREAD convolution=FORWARD,FORWARD/BACKWARD,BACKWARD`; of some of each kind where their places are given."""
         def of(kind: str) -> str:
             after = [self.after.get((kind, False), []), self._backward(kind)]
             return "%s=%s" % (kind, "/".join(_chosen(one, kind, places) for one in after))
-        return " ".join([str(self.most), str(self.left), *map(of, sorted({kind for kind, _ in self.after}))])
+        spread = 0 if self.is_settled() else self.most - self.least().most
+        return " ".join([str(self.most), str(self.left), str(spread), *map(of, sorted({kind for kind, _ in self.after}))])
 
     def _backward(self, kind: str) -> List[int]:
         """What is there after operators of a kind in backward, in the order of forward: nothing of those without one, such as under `torch.no_grad`."""

@@ -71,8 +71,6 @@ class Network:
     whole: bool = True
     # PyTorch's own attention that reads the batch as its second axis.
     batch_second: Tuple[str, ...] = ()
-    # The file with the passes that take least, where steps differ and are followed by no like ones.
-    least: bytes = b""
 
     @contextlib.contextmanager
     def file(self) -> Iterator[str]:
@@ -85,9 +83,6 @@ class Network:
 
     def ask(self, verb: str, *words: str) -> Any:
         """What the program answers about it."""
-        if self.least and verb == "predict":
-            least = replace(self, onnx=self.least, least=b"").ask(verb, *words)
-            return _widened(replace(self, least=b"").ask(verb, *words), least)
         told = [word for word in words if self.whole or not word.startswith("--trainable=")]
         with self.file() as path:
             try:
@@ -112,16 +107,14 @@ class Network:
         passes = _following.passes(module, given, settings, stage, batches, holds_outputs)
         if not passes:
             return self if passes is None else replace(self, warnings=(*self.warnings, UNFOLLOWED))
-        return self.with_passes(passes, lambda found: _following.note(module, given, settings, stage, found), settings)
+        return self.with_passes(passes, _following.note(module, given, settings, stage, passes), settings)
 
-    def with_passes(self, passes: "Dict[int, _following.Alive]", note: "Callable[[Dict[int, _following.Alive]], str]", settings: Dict[str, Any]) -> "Network":
+    def with_passes(self, passes: "Dict[int, _following.Alive]", note: str, settings: Dict[str, Any]) -> "Network":
         """The same with the note of what passes take, and what remains open of them."""
         reasons = [(text, sorted({name for alive in passes.values() for name in names(alive)})) for text, names in OPEN]
         warnings = [*_of_steps(max(passes.values(), key=lambda alive: alive.spread())), *(text % ", ".join(names) for text, names in reasons if names)]
         followed = (settings.get("checkpoint") or "none") == "none"
-        fewest = {samples: alive.least() for samples, alive in passes.items()}
-        least = b"" if all(alive.is_settled() for alive in passes.values()) else self.onnx + _note(FOLLOWED, note(fewest))
-        return replace(self, onnx=self.onnx + _note(FOLLOWED, note(passes)), warnings=(*self.warnings, *warnings), followed=followed, least=least)
+        return replace(self, onnx=self.onnx + _note(FOLLOWED, note), warnings=(*self.warnings, *warnings), followed=followed)
 
     def warned(self, *warnings: str) -> "Network":
         """The same with what else whoever asks should know, before the rest."""
@@ -143,19 +136,6 @@ def _of_steps(told: "_following.Alive") -> Iterator[str]:
         yield STEPS % (place, count, 100 * told.spread(), SETTLED if told.is_settled() else UNSETTLED)
     if told.problem:
         yield ENDED % (count, told.problem)
-
-
-def _widened(reply: Any, least: Any) -> Any:
-    """An answer whose intervals begin where those of another do."""
-    for device, other in zip(reply.get("devices", [reply]), least.get("devices", [least])):
-        for point, lower in zip(_points(device), _points(other)):
-            lows = [name for name in ("tensors_low_bytes", "memory_low_bytes") if point.get(name) is not None and lower.get(name) is not None]
-            point.update({name: min(point[name], lower[name]) for name in lows})
-    return reply
-
-
-def _points(device: Any) -> List[Any]:
-    return [point for network in device["networks"] for point in network["predictions"]]
 
 
 def _without_operations(reply: Any, name: str) -> Any:

@@ -198,6 +198,8 @@ class Estimates(unittest.TestCase):
         self.assertLess(point.tensors_low_bytes, 0.9 * point.tensors_bytes)
         self.assertLessEqual(point.tensors_low_bytes, 1.005 * first)
         self.assertIn("others may take more", str(answer.warnings))
+        # A step that comes may take as much more as the least takes less.
+        self.assertAlmostEqual(point.tensors_low_bytes + point.tensors_high_bytes, 2 * point.tensors_bytes, delta=4096)
 
     def test_hooks_that_are_not_called_are_named(self):
         model, kept = Images(), []

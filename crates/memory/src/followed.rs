@@ -110,6 +110,7 @@ mod tests {
             samples,
             most: simulation.peak(samples).allocated.0 + more * samples,
             left: 0,
+            spread: 0,
             operators: BTreeMap::new(),
         };
         network.clone().following(FollowedModule::new(PLAIN, [64, 128].map(pass).to_vec()))
@@ -148,7 +149,7 @@ mod tests {
         let (network, cpu) = (network()?, Platform::for_name("cpu")?);
         // What a graph does not have: a table of 400,000 bytes, and a weight of 262,144 that it reads as part of another.
         let (sizes, left) = (vec![131_072, 2048, 20_480, 40, 262_144], 1_500_000);
-        let pass = |samples| FollowedPass { samples, most: left, left, operators: BTreeMap::new() };
+        let pass = |samples| FollowedPass { samples, most: left, left, spread: 0, operators: BTreeMap::new() };
         let followed = FollowedModule::new(PLAIN, [1, 2].map(pass).to_vec()).map(|one| one.with_weights(sizes.clone()));
         let (network, step) = (network.following(followed), Step { optimizer: Optimizer::AdamW, ..PLAIN });
         // `_single_tensor_adam`: two averages of every weight; beside them a root and a denominator of the last, while `denom` is that of the one before.

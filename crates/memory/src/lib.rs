@@ -61,12 +61,12 @@ impl<'a> Simulations<'a> {
     /// The simulation of one of the steps.
     pub fn simulation(&self, step: Step) -> Simulation<'a> {
         let likely = Simulation { memo: Arc::clone(&self.likely), step, others: Vec::new() };
-        // What the module itself takes is not in doubt.
-        if self.likely.network.followed().is_some_and(|followed| followed.is_of(step)) {
-            return likely;
-        }
+        // What the module itself keeps in a step is not in doubt: other readings are of other steps then.
+        let followed = self.likely.network.followed();
+        let by_module = followed.is_some_and(|followed| followed.is_of(step));
+        let is_possible = |memo: &&Arc<SimulationCache<'a>>| (memo.network.followed() != followed) == by_module;
         let other = |memo: &Arc<SimulationCache<'a>>| Simulation { memo: Arc::clone(memo), ..likely.clone() };
-        Simulation { others: self.others.iter().map(other).collect(), ..likely }
+        Simulation { others: self.others.iter().filter(is_possible).map(other).collect(), ..likely }
     }
 }
 

@@ -47,11 +47,25 @@ pub struct FollowedPass {
     pub most: u64,
     /// The bytes that are allocated behind it, when an optimizer changes the weights.
     pub left: u64,
+    /// By how many bytes others of as many samples took less: where a module does something else in every step.
+    pub spread: u64,
     /// Bytes that are allocated after every operator of a kind, in the order they run forward; those of their backward are in the same order.
     pub operators: BTreeMap<OperatorKind, [Vec<u64>; 2]>,
 }
 
 impl FollowedPass {
+    /// A pass that takes so many bytes more at every moment, less where that is negative.
+    fn taking_more(&self, bytes: i64) -> Self {
+        let moved = |taken: u64| taken.saturating_add_signed(bytes);
+        let operators = self.operators.iter().map(|(kind, after)| {
+            (
+                *kind,
+                after.each_ref().map(|one| one.iter().map(|&taken| if taken > 0 { moved(taken) } else { 0 }).collect()),
+            )
+        });
+        FollowedPass { most: moved(self.most), left: moved(self.left), operators: operators.collect(), ..*self }
+    }
+
     /// The places of a kind's operators that a graph of so many operations has, too: what makes a result that nothing reads has no backward.
     pub fn places(&self, kind: OperatorKind, operations: usize) -> Vec<usize> {
         let Some([forward, backward]) = self.operators.get(&kind) else { return Vec::new() };
@@ -140,6 +154,17 @@ impl FollowedModule {
         FollowedModule { convolutions, ..self }
     }
 
+    /// What other steps may take, where a module does something else in every step: the least that a few of them took, and as much more than
+    /// the most as that is less. Of a few steps those that come take more than all of them about as often as not, and rarely by more than these
+    /// differ.
+    pub fn other_steps(&self) -> Option<[Self; 2]> {
+        let moved = |sign: i64| {
+            let pass = |pass: &FollowedPass| pass.taking_more(sign.saturating_mul(pass.spread.cast_signed()));
+            FollowedModule { passes: self.passes.iter().map(pass).collect(), ..self.clone() }
+        };
+        self.passes.iter().any(|pass| pass.spread > 0).then(|| [-1, 1].map(moved))
+    }
+
     /// Kinds of operators of which the passes run others than a network has: how many they run, and how many of these the network has. Batch
     /// normalisations are left out: where a graph has them otherwise, they are those of weights (NFNet), which borrow little.
     pub fn differing_operators(&self, network: &Network) -> Vec<(OperatorKind, [usize; 2])> {
@@ -180,7 +205,7 @@ impl FollowedModule {
     /// use perf4sight_network::{FollowedModule, FollowedPass};
     /// use perf4sight_step::workload::{Stage, Step};
     /// let passes = [(4, 1000), (8, 1800)];
-    /// let passes = passes.map(|(samples, most)| FollowedPass { samples, most, left: 0, operators: Default::default() });
+    /// let passes = passes.map(|(samples, most)| FollowedPass { samples, most, left: 0, spread: 0, operators: Default::default() });
     /// let followed = FollowedModule::new(Step::published(Stage::Training), passes.to_vec()).ok_or("no pass")?;
     /// let beyond = |pass: &FollowedPass| pass.most as i64 - 100 * pass.samples as i64;
     /// assert_eq!([2, 4, 6, 16].map(|samples| followed.extra_bytes(samples, beyond)), [400, 600, 800, 1800]);

@@ -242,6 +242,8 @@ fn load_with_origins(file: &OnnxFile, path: &Path) -> Result<(LoadedOnnx, Tensor
             None => others.push(twins.without_gradient(&reading.network).as_keeping(KeptReading::Least)),
         }
     }
+    let steps = reading.network.followed().and_then(|followed| followed.other_steps());
+    others.extend(steps.into_iter().flatten().map(|other| reading.network.clone().following(Some(other))));
     reading.network = reading.network.folded(folded).with_readings(others);
     let newer = (opset > *OPSETS.end()).then(|| Warning::NewerOpset(opset, *OPSETS.end()));
     let mut warnings: Vec<Warning> = newer.into_iter().chain(widths::warning(file)).collect();

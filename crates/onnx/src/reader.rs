@@ -222,10 +222,10 @@ fn numbers(list: &str) -> Option<Vec<u64>> {
     list.split(',').filter(|one| !one.is_empty()).map(|one| one.parse().ok()).collect()
 }
 
-/// `SAMPLES MOST LEFT convolution=FORWARD,FORWARD/BACKWARD,BACKWARD attention=...`, all but the samples in bytes.
+/// `SAMPLES MOST LEFT SPREAD convolution=FORWARD,FORWARD/BACKWARD,BACKWARD attention=...`, all but the samples in bytes.
 fn followed_pass(line: &str) -> Option<FollowedPass> {
     let mut words = line.split(' ');
-    let [samples, most, left] = [words.next()?, words.next()?, words.next()?].map(str::parse);
+    let [samples, most, left, spread] = [words.next()?, words.next()?, words.next()?, words.next()?].map(str::parse);
     let operators = words.map(|word| {
         let (kind, (forward, backward)) =
             word.split_once('=').and_then(|(kind, of)| Some((kind, of.split_once('/')?)))?;
@@ -233,7 +233,7 @@ fn followed_pass(line: &str) -> Option<FollowedPass> {
         Some((kind, [numbers(forward)?, numbers(backward)?]))
     });
     let operators = operators.collect::<Option<_>>()?;
-    Some(FollowedPass { samples: samples.ok()?, most: most.ok()?, left: left.ok()?, operators })
+    Some(FollowedPass { samples: samples.ok()?, most: most.ok()?, left: left.ok()?, spread: spread.ok()?, operators })
 }
 
 /// How many untrained numbers modules hold that no operation does.

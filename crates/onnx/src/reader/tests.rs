@@ -187,12 +187,12 @@ fn every_network_that_teaches_operations_is_read_as_it_was_written() {
 
 #[test]
 fn passes_of_the_module_are_read_from_its_note() {
-    let pass = followed_pass("4 1000 900 attention=/ convolution=10,20/30,40")
+    let pass = followed_pass("4 1000 900 50 attention=/ convolution=10,20/30,40")
         .expect("the form that python/perf4sight writes");
-    assert_eq!((pass.samples, pass.most, pass.left, pass.operators.len()), (4, 1000, 900, 2));
+    assert_eq!((pass.samples, pass.most, pass.left, pass.spread, pass.operators.len()), (4, 1000, 900, 50, 2));
     assert_eq!(pass.operators[&OperatorKind::Convolution], [vec![10, 20], vec![30, 40]]);
     for wrong in
-        ["", "4", "4 x", "4 1000", "4 1000 9 cow=1/2", "4 1000 9 convolution=1,2", "4 1000 9 convolution=1,x/2"]
+        ["", "4", "4 x", "4 1000 9", "4 1000 9 0 cow=1/2", "4 1000 9 0 convolution=1,2", "4 1000 9 0 convolution=1,x/2"]
     {
         assert_eq!(followed_pass(wrong), None, "{wrong}");
     }
