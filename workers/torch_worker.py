@@ -1393,11 +1393,11 @@ def precisions(device):
         return ["fp32"]
     if device.type == "cuda":
         # Brain floats came with compute capability 8.0; PyTorch would emulate them before, at a fraction of the speed.
-        knows = {torch.float16: True, torch.bfloat16: torch.cuda.get_device_capability(device) >= (8, 0)}
+        knows = {torch.float32: True, torch.float16: True, torch.bfloat16: torch.cuda.get_device_capability(device) >= (8, 0)}
     else:
         # Autocast on processors knew bfloat16 alone at first; the scaler came in PyTorch 2.3.
-        knows = {torch.float16: hasattr(getattr(torch, "amp", None), "GradScaler"), torch.bfloat16: True}
-    return [word for word, formats in PRECISIONS.items() if all(knows.get(number, True) for number in formats)]
+        knows = {torch.float32: True, torch.float16: hasattr(getattr(torch, "amp", None), "GradScaler"), torch.bfloat16: True}
+    return [word for word, formats in PRECISIONS.items() if all(number is None or knows.get(number, False) for number in formats)]
 
 
 def gpus():

@@ -742,7 +742,7 @@ def prepare(request):
     if request["place"] not in places():
         raise Refused("PyTorch %s cannot train on %s; expected: %s" % (torch.__version__, request["place"], ", ".join(places())))
     device = torch.device(request["place"])
-    precisions = [known for known in torch_worker.precisions(device) if known != "bf16"]
+    precisions = [known for known in torch_worker.precisions(device) if known in PRECISIONS]
     for key, known in (("precision", precisions), ("optimizer", OPTIMIZERS), ("boxes", BOXES)):
         if request[key] not in known:
             raise Refused("%s = %s: expected on %s with PyTorch %s: %s" % (key, request[key], device, torch.__version__, ", ".join(known)))

@@ -33,6 +33,18 @@ pub(super) fn all(around: &LimiterSettings<'_>, disc: Option<&LimitedDisc>) -> V
     ]
 }
 
+/// The back-end of a name.
+fn by_name(name: &str) -> Option<&'static BackendInfo> {
+    let image = LimiterSettings { image: Some(""), ..LimiterSettings::default() };
+    let mut known = all(&LimiterSettings::default(), None).into_iter().chain(all(&image, None));
+    known.find(|backend| backend.info().name == name).map(|backend| backend.info())
+}
+
+/// Whether the memory limit of the back-end of that name leaves out the job's own allocations.
+pub fn limits_page_cache_only(name: &str) -> bool {
+    by_name(name).is_some_and(|backend| backend.page_cache_only)
+}
+
 /// The properties of a back-end.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BackendInfo {
@@ -73,10 +85,7 @@ impl Serialize for BackendInfo {
 impl<'de> Deserialize<'de> for &'static BackendInfo {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let name = String::deserialize(from)?;
-        let image = LimiterSettings { image: Some(""), ..LimiterSettings::default() };
-        let mut known = all(&LimiterSettings::default(), None).into_iter().chain(all(&image, None));
-        let found = known.find(|backend| backend.info().name == name);
-        found.map(|backend| backend.info()).ok_or_else(|| D::Error::custom(format!("unknown limiter {name:?}")))
+        by_name(&name).ok_or_else(|| D::Error::custom(format!("unknown limiter {name:?}")))
     }
 }
 

@@ -49,14 +49,13 @@ mod survey;
 mod systemd;
 mod usage;
 
-pub use backend::{BackendGrip, BackendInfo};
+pub use backend::{BackendGrip, BackendInfo, limits_page_cache_only};
 pub use confined::ConfinedMachine;
 pub use ended::{EndedJob, HostPressure, JobEnd, JobVerdict};
 pub use job::{JobOutput, LimitedJob};
 pub use limiter::{Limiter, LimiterSettings};
 pub use perf4sight_machine::lines::{OutputLine, OutputStream};
 pub use perf4sight_machine::program::{files_of, find_with_script};
-pub use residency::RESIDENCY;
 pub use rise::{MemoryHistory, MemoryRise};
 pub use survey::{LimitSurvey, LimitableResource, RefusedBackend, check_cpus, cpus};
 

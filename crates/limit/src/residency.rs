@@ -20,7 +20,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Limits the page cache, but not the job's own allocations.
-pub static RESIDENCY: BackendInfo = BackendInfo {
+static RESIDENCY: BackendInfo = BackendInfo {
     name: "residency governor",
     resources: &[Resource::Memory],
     grip: BackendGrip::Watches,

@@ -1,7 +1,8 @@
 //! The number types of every operation under PyTorch's autocast, where it is on. Its lists of functions are in
 //! aten/src/ATen/autocast_mode.cpp (processors) and autocast_mode.h (CUDA), PyTorch 2.11.
 
-use super::{Activation, BinaryFunction, ElementKind, Network, Node, NodeId, Op, PaddingFill, ReductionKind};
+use super::op::AutocastTo;
+use super::{BinaryFunction, ElementKind, Network, Node, NodeId, Op, PaddingFill, ReductionKind};
 use perf4sight_step::workload::{AutocastDevice, NumberFormat, Precision};
 
 /// The number types of an operation.
@@ -128,11 +129,12 @@ fn policy(network: &Network, node: &Node, lists: AutocastDevice) -> AutocastPoli
         Op::LayerNorm { .. } | Op::GroupNorm { .. } | Op::Softmax { .. } | Op::CumSum { .. } | Op::Resize { .. } => {
             on_accelerators
         }
-        Op::Activation(Activation::Exp | Activation::Log | Activation::Reciprocal | Activation::Softplus) => {
-            on_accelerators
-        }
+        Op::Activation(function) => match function.autocast() {
+            AutocastTo::Single => on_accelerators,
+            AutocastTo::Widest => AutocastPolicy::Widest,
+        },
         Op::Binary(BinaryFunction::Pow) => on_accelerators,
-        Op::Pad { .. } | Op::Reduce { .. } | Op::Activation(_) | Op::Binary(_) => AutocastPolicy::Widest,
+        Op::Pad { .. } | Op::Reduce { .. } | Op::Binary(_) => AutocastPolicy::Widest,
         Op::BatchNorm { .. } | Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } => {
             AutocastPolicy::Widest
         }

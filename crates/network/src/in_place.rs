@@ -2,7 +2,7 @@
 
 use super::graph::{Network, Node, NodeId};
 use super::keeping::KeptReading;
-use super::op::{Activation, Op, ResultStorage};
+use super::op::{Op, Overwrites, ResultStorage};
 
 impl Network {
     /// For every node, whether it overwrites its input instead of allocating a result.
@@ -20,17 +20,18 @@ impl Network {
     /// ```
     pub fn in_place(&self) -> Vec<bool> {
         let uses = self.use_counts();
-        let overwrites =
+        let is_free =
             |input: NodeId| uses[input.index()] == 1 && self.facts(self.node(input)).storage == ResultStorage::Own;
-        let may = |op: &Op| is_rectifier(op) || self.keeping() == KeptReading::Least && may_overwrite(op);
+        let may =
+            |op: &Op| overwrites(op, Overwrites::Usually) || self.keeping() == KeptReading::Least && may_overwrite(op);
         let last = self.last_readers();
         let assigns = |(id, node): (NodeId, &Node)| {
             let Some(whole) = self.assigned_input(node) else { return false };
             let base = self.shown_by_views(whole);
             let is_of_assignment = self.assigned_input(self.node(base)).is_some() && last[base.index()] == id;
-            is_of_assignment || overwrites(self.unshared_view(whole, &uses)) || self.is_put_back(id, whole)
+            is_of_assignment || is_free(self.unshared_view(whole, &uses)) || self.is_put_back(id, whole)
         };
-        let may_overwrite = |node: &Node| may(&node.op) && overwrites(node.inputs[0]);
+        let may_overwrite = |node: &Node| may(&node.op) && is_free(node.inputs[0]);
         self.iter().map(|(id, node)| may_overwrite(node) || assigns((id, node))).collect()
     }
 
@@ -94,15 +95,14 @@ impl Network {
     }
 }
 
-fn is_rectifier(op: &Op) -> bool {
-    matches!(op, Op::Activation(Activation::Relu | Activation::Relu6))
+/// Whether it is an activation that modules write over its input so often.
+fn overwrites(op: &Op, often: Overwrites) -> bool {
+    matches!(op, Op::Activation(function) if function.overwrites() == often)
 }
 
-/// Whether it is a further activation that modules offer in place, and whose gradient PyTorch then reads off the result
-/// (tools/autograd/derivatives.yaml: `leaky_relu_`, `elu_`, `celu_`, `selu_`); the others keep a copy of their input.
+/// Whether it is an activation that modules may write over its input, though they usually do not.
 pub fn may_overwrite(op: &Op) -> bool {
-    use Activation::{Celu, Elu, LeakyRelu, Selu};
-    matches!(op, Op::Activation(LeakyRelu | Elu | Celu | Selu))
+    overwrites(op, Overwrites::Possibly)
 }
 
 #[cfg(test)]

@@ -367,6 +367,8 @@ mod tests {
         assert!(refused("\"round\": 512", "\"round\": 18446744073709551615").contains("allocator"));
         assert!(refused("\"overlap\": 3", "\"overlap\": 1e300").contains("overlap"));
         assert!(refused("[2, 4,", "[2, 2,").contains("batch sizes"));
+        let processor = Platform::text("cpu").unwrap().replace("\"mish\"", "\"mihs\"");
+        assert!(Platform::parse(&processor).unwrap_err().to_string().contains("\"mihs\", which is no function"));
         assert!(refused("\"step\": [1, ", "\"step\": [1e300, ").contains("speed"));
     }
 }

@@ -1,5 +1,6 @@
 //! Assumed speeds of a kind of device before anything is measured: the starting point of a latency fit, and its limits.
 
+use perf4sight_network::Activation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -175,6 +176,10 @@ impl AssumedSpeed {
         }
         if !self.functions.values().flatten().all(|times| (1.0..=MOST).contains(times)) {
             return Some(format!("a function takes less time than the plainest, or more than {MOST} times as much"));
+        }
+        let is_unknown = |name: &&String| Activation::ALL.iter().all(|function| function.name() != name.as_str());
+        if let Some(unknown) = self.functions.keys().find(is_unknown) {
+            return Some(format!("it has times of {unknown:?}, which is no function of one element"));
         }
         let sound = |prior: &ParameterPrior| TYPICAL.contains(&prior.typical) && (0.0..=WIDEST).contains(&prior.spread);
         let dispensable = |parameter: &SpeedParameter| !processor && SpeedParameter::OF_PROCESSORS.contains(parameter);

@@ -4,7 +4,7 @@ use super::cuda::Cuda;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_machine::gpu;
 use perf4sight_step::protocol::{GpuInfo, PROTOCOL, WorkerAbout, WorkerTask};
-use perf4sight_step::workload::{Precision, Setting};
+use perf4sight_step::workload::{NumberFormat, Precision, Setting};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(super) fn report(mut output: impl Write, cuda: Option<Option<&Path>>) -> Res
         places: BTreeMap::from([("cpu".to_owned(), BTreeMap::new())]),
         tasks: vec![WorkerTask::STEP.to_owned()],
         settings: Setting::ALL.map(|setting| setting.key().to_owned()).into(),
-        precisions: BTreeMap::from([("cpu".to_owned(), precision_names(&Precision::ALL))]),
+        precisions: BTreeMap::from([("cpu".to_owned(), precision_names(Precision::ALL))]),
         layers: true,
         gpus: BTreeMap::new(),
         no_gpu: None,
@@ -42,12 +42,12 @@ fn add_gpus(about: &mut WorkerAbout, libtorch_cuda: Option<&Path>) {
     match Cuda::load(libtorch_cuda) {
         Err(problem) => about.no_gpu = Some(problem.to_string()),
         Ok(Cuda { gpus, software }) => {
-            let driver = gpu::driver().map(|version| ("driver".to_owned(), version));
             for (index, mut gpu) in gpus.into_iter().enumerate() {
                 gpu.others = gpu::processes(&gpu.bus);
+                let driver = gpu::driver(&gpu.bus).map(|version| ("driver".to_owned(), version));
                 let own = [("gpu", gpu.name.clone()), ("gpu_memory", format!("{} MiB", gpu.memory >> 20))];
                 let own = own.map(|(name, fact)| (name.to_owned(), fact));
-                let facts = software.clone().into_iter().chain(driver.clone()).chain(own).collect();
+                let facts = software.clone().into_iter().chain(driver).chain(own).collect();
                 about.places.insert(format!("cuda:{index}"), facts);
                 about.precisions.insert(format!("cuda:{index}"), precisions(&gpu));
                 about.gpus.insert(format!("cuda:{index}"), gpu);
@@ -56,14 +56,21 @@ fn add_gpus(about: &mut WorkerAbout, libtorch_cuda: Option<&Path>) {
     }
 }
 
-/// The precisions of a GPU: bfloat16 from compute capability 8.0 on, which libtorch would emulate before.
+/// The precisions of a GPU.
 fn precisions(gpu: &GpuInfo) -> Vec<String> {
-    match gpu.capability {
-        0..8 => precision_names(&[Precision::Fp32, Precision::AmpFp16]),
-        8.. => precision_names(&Precision::ALL),
+    let computes = |format: NumberFormat| gpu.capability >= least_capability(format);
+    let has = |precision: &Precision| computes(precision.held_format()) && precision.autocast().is_none_or(computes);
+    precision_names(Precision::ALL.into_iter().filter(has))
+}
+
+/// The major version of the compute capability from which on GPUs compute in a format; before, libtorch would emulate it.
+fn least_capability(format: NumberFormat) -> u64 {
+    match format {
+        NumberFormat::Fp32 | NumberFormat::Fp16 => 0,
+        NumberFormat::Bf16 => 8,
     }
 }
 
-fn precision_names(precisions: &[Precision]) -> Vec<String> {
-    precisions.iter().map(|precision| precision.name().to_owned()).collect()
+fn precision_names(precisions: impl IntoIterator<Item = Precision>) -> Vec<String> {
+    precisions.into_iter().map(|precision| precision.name().to_owned()).collect()
 }

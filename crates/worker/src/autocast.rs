@@ -27,10 +27,14 @@ pub(super) fn casting<T>(
     device: Device,
     run: impl FnOnce() -> Result<T, TchError>,
 ) -> Result<T, TchError> {
-    let Some(number) = precision.autocast() else { return run() };
+    let half = match precision.autocast() {
+        None | Some(NumberFormat::Fp32) => return run(),
+        Some(NumberFormat::Fp16) => true,
+        Some(NumberFormat::Bf16) => false,
+    };
     let gpu = device.is_cuda();
     // SAFETY: libtorch's switches of this thread.
-    checked(unsafe { functions::p4s_autocast_begin(gpu, number == NumberFormat::Fp16) })?;
+    checked(unsafe { functions::p4s_autocast_begin(gpu, half) })?;
     let result = run();
     // SAFETY: as above.
     checked(unsafe { functions::p4s_autocast_end(gpu) })?;
@@ -54,7 +58,7 @@ impl Scaler {
 
     /// On a device; none where a precision has none.
     pub fn new(precision: Precision, device: Device) -> Result<Option<Self>, TchError> {
-        if precision.autocast() != Some(NumberFormat::Fp16) {
+        if !precision.autocast().is_some_and(NumberFormat::needs_scaler) {
             return Ok(None);
         }
         let number: [i64; 0] = [];

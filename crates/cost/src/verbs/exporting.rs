@@ -124,8 +124,10 @@ const LIBRARIES: [NetworkLibrary; 5] = [
 ];
 
 /// Detectors of torchvision: how many boxes they compute with depends on the image, so that no file holds one as a network.
-const DETECTORS: [&str; 7] =
-    ["fasterrcnn_", "maskrcnn_", "keypointrcnn_", "retinanet_", "fcos_", "ssd300_", "ssdlite320_"];
+const DETECTORS: [&str; 5] = ["fasterrcnn_", "retinanet_", "fcos_", "ssd300_", "ssdlite320_"];
+
+/// Those that `detection` does not train, for they learn more than boxes.
+const OTHER_DETECTORS: [&str; 2] = ["maskrcnn_", "keypointrcnn_"];
 
 /// Parts of names that timm alone uses.
 const TIMM: &[&str] = &["patch", "window", "_nano", "_atto", "_femto", "_pico", "_xx", "convnext_zepto", "."];
@@ -137,6 +139,10 @@ pub(super) fn advice(name: &str) -> String {
         return format!(
             "perf4sight detection --network {name} measures what training this detector of torchvision takes"
         );
+    }
+    if OTHER_DETECTORS.iter().any(|start| lower.starts_with(start)) {
+        return "perf4sight detection measures the training of detectors that learn boxes alone; the nearest is --network fasterrcnn_resnet50_fpn"
+            .to_owned();
     }
     format!(
         "name a network of your own by its file, with path and ending: nets/mine.onnx; to make one, {}",
@@ -175,6 +181,7 @@ mod tests {
     fn names_are_made_by_their_own_library() {
         for (name, made) in [
             ("fasterrcnn_resnet50_fpn", "perf4sight detection --network fasterrcnn_resnet50_fpn"),
+            ("keypointrcnn_resnet50_fpn", "--network fasterrcnn_resnet50_fpn"),
             ("deeplabv3_resnet50", "torchvision.models.segmentation.deeplabv3_resnet50("),
             ("r3d_18", "torchvision.models.video.r3d_18("),
             ("efficientnet_v2_s", "torchvision.models.efficientnet_v2_s("),

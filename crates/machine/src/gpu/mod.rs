@@ -1,5 +1,5 @@
-//! Values that drivers report for GPUs: memory, clocks, temperature, power, processes. Each driver has a file and an
-//! entry in a list here; values that a driver does not report are none or empty.
+//! Values that drivers report for GPUs: memory, clocks, temperature, power, processes. Each driver has a file; those of cards have an
+//! entry in [`CARDS`], that of boards is [`on_board`]. Values that a driver does not report are none or empty.
 
 mod amd;
 mod jetson;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// A GPU as its driver reports it.
 pub trait Gpu {
-    /// As the driver's own tools print it.
+    /// The version of the driver, as its own tools print it.
     fn driver(&self) -> Option<String> {
         None
     }
@@ -48,9 +48,9 @@ pub fn on_board(root: &Path) -> Option<Box<dyn Gpu>> {
     jetson::open(root)
 }
 
-/// Version of NVIDIA's driver.
-pub fn driver() -> Option<String> {
-    nvml::driver()
+/// Version of the driver of the GPU at a bus address.
+pub fn driver(bus: &str) -> Option<String> {
+    open(bus)?.driver()
 }
 
 /// Memory in use by all processes, of the GPU at a bus address.

@@ -22,10 +22,6 @@ const HELD: ThrottleReasons = ThrottleReasons::HW_SLOWDOWN
     .union(ThrottleReasons::HW_THERMAL_SLOWDOWN)
     .union(ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN);
 
-pub(super) fn driver() -> Option<String> {
-    library()?.sys_driver_version().ok()
-}
-
 /// The GPU with a bus address; none without NVML or such a GPU.
 pub(super) fn open(_: &Path, bus: &str) -> Option<Box<dyn Gpu>> {
     let nvml = library()?;

@@ -23,38 +23,60 @@ macro_rules! elementwise {
     };
 }
 
+/// What autocast on accelerators computes a function in (aten/src/ATen/autocast_mode.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AutocastTo {
+    /// Single precision.
+    Single,
+    /// The widest type of its operands.
+    Widest,
+}
+
+/// Whether modules write the result of a function over its input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overwrites {
+    /// As the published networks do (`ReLU(inplace=True)`).
+    Usually,
+    /// Modules offer it, and PyTorch then reads the gradient off the result (tools/autograd/derivatives.yaml: `leaky_relu_`, `elu_`, `celu_`,
+    /// `selu_`).
+    Possibly,
+    /// Backward needs the input, of which a copy would have to be kept.
+    Never,
+}
+
 elementwise! {
-    /// Functions of one element. If the result is enough for the gradient, PyTorch uses it (tools/autograd/derivatives.yaml).
-    pub enum Activation: BackwardNeeds {
-        Relu "relu" BackwardNeeds::Result,
-        Relu6 "relu6" BackwardNeeds::Inputs,
-        LeakyRelu "leaky-relu" BackwardNeeds::Inputs,
-        Elu "elu" BackwardNeeds::Inputs,
-        Selu "selu" BackwardNeeds::Inputs,
-        Celu "celu" BackwardNeeds::Inputs,
-        Sigmoid "sigmoid" BackwardNeeds::Result,
-        HardSigmoid "hard-sigmoid" BackwardNeeds::Inputs,
-        Tanh "tanh" BackwardNeeds::Result,
-        Silu "silu" BackwardNeeds::Inputs,
-        HardSwish "hard-swish" BackwardNeeds::Inputs,
-        Gelu "gelu" BackwardNeeds::Inputs,
-        Mish "mish" BackwardNeeds::Inputs,
-        Softplus "softplus" BackwardNeeds::Inputs,
-        Clip "clip" BackwardNeeds::Inputs,
-        Abs "abs" BackwardNeeds::Inputs,
-        Neg "neg" BackwardNeeds::Nothing,
-        Exp "exp" BackwardNeeds::Result,
-        Log "log" BackwardNeeds::Inputs,
-        Sqrt "sqrt" BackwardNeeds::Result,
-        Reciprocal "reciprocal" BackwardNeeds::Result,
-        Erf "erf" BackwardNeeds::Inputs,
-        Sin "sin" BackwardNeeds::Inputs,
-        Cos "cos" BackwardNeeds::Inputs,
-        Sign "sign" BackwardNeeds::Nothing,
-        Floor "floor" BackwardNeeds::Nothing,
-        Ceil "ceil" BackwardNeeds::Nothing,
-        Round "round" BackwardNeeds::Nothing,
-        Not "not" BackwardNeeds::Nothing,
+    /// Functions of one element: what backward needs (the result, if that is enough for PyTorch; tools/autograd/derivatives.yaml), what autocast
+    /// computes it in on accelerators, and whether it overwrites its input.
+    pub enum Activation: (BackwardNeeds, AutocastTo, Overwrites) {
+        Relu "relu" (BackwardNeeds::Result, AutocastTo::Widest, Overwrites::Usually),
+        Relu6 "relu6" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Usually),
+        LeakyRelu "leaky-relu" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Possibly),
+        Elu "elu" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Possibly),
+        Selu "selu" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Possibly),
+        Celu "celu" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Possibly),
+        Sigmoid "sigmoid" (BackwardNeeds::Result, AutocastTo::Widest, Overwrites::Never),
+        HardSigmoid "hard-sigmoid" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Never),
+        Tanh "tanh" (BackwardNeeds::Result, AutocastTo::Widest, Overwrites::Never),
+        Silu "silu" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Never),
+        HardSwish "hard-swish" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Never),
+        Gelu "gelu" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Never),
+        Mish "mish" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Never),
+        Softplus "softplus" (BackwardNeeds::Inputs, AutocastTo::Single, Overwrites::Never),
+        Clip "clip" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Never),
+        Abs "abs" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Never),
+        Neg "neg" (BackwardNeeds::Nothing, AutocastTo::Widest, Overwrites::Never),
+        Exp "exp" (BackwardNeeds::Result, AutocastTo::Single, Overwrites::Never),
+        Log "log" (BackwardNeeds::Inputs, AutocastTo::Single, Overwrites::Never),
+        Sqrt "sqrt" (BackwardNeeds::Result, AutocastTo::Widest, Overwrites::Never),
+        Reciprocal "reciprocal" (BackwardNeeds::Result, AutocastTo::Single, Overwrites::Never),
+        Erf "erf" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Never),
+        Sin "sin" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Never),
+        Cos "cos" (BackwardNeeds::Inputs, AutocastTo::Widest, Overwrites::Never),
+        Sign "sign" (BackwardNeeds::Nothing, AutocastTo::Widest, Overwrites::Never),
+        Floor "floor" (BackwardNeeds::Nothing, AutocastTo::Widest, Overwrites::Never),
+        Ceil "ceil" (BackwardNeeds::Nothing, AutocastTo::Widest, Overwrites::Never),
+        Round "round" (BackwardNeeds::Nothing, AutocastTo::Widest, Overwrites::Never),
+        Not "not" (BackwardNeeds::Nothing, AutocastTo::Widest, Overwrites::Never),
     }
 }
 

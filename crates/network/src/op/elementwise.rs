@@ -1,17 +1,27 @@
 //! Functions of one element and of two, choices, and dropout.
 
-use super::activations::{Activation, BinaryFamily, BinaryFunction};
+use super::activations::{Activation, AutocastTo, BinaryFamily, BinaryFunction, Overwrites};
 use super::effects::{AuxiliaryResult, BackwardNeeds, BackwardTraffic, GradientFlow, MemoryTraffic, ResultStorage};
 use super::facts::{ChannelCoupling, NodePosition, OperationFacts, OperationNature};
 use crate::Shape;
 
 impl Activation {
+    /// What autocast on accelerators computes it in.
+    pub(crate) fn autocast(self) -> AutocastTo {
+        self.row().1
+    }
+
+    /// Whether modules write its result over its input.
+    pub(crate) fn overwrites(self) -> Overwrites {
+        self.row().2
+    }
+
     pub(super) fn facts<'a>(self, at: NodePosition) -> OperationFacts<'a> {
         let outputs = at.outputs();
         // Truth values have no gradient.
         let gradient = if self == Activation::Not { GradientFlow::Ends } else { GradientFlow::Made };
         OperationFacts {
-            needs: self.row(),
+            needs: self.row().0,
             storage: ResultStorage::Needed,
             traffic: MemoryTraffic::new(2.0 * outputs, 3.0 * outputs),
             ..OperationFacts::new(OperationNature::Activation(self), ChannelCoupling::Same, gradient)

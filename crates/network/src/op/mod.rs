@@ -17,6 +17,7 @@ mod unknown;
 mod volume;
 
 pub use activations::{Activation, BinaryFunction};
+pub(crate) use activations::{AutocastTo, Overwrites};
 pub use attributes::{
     Affine, BatchLayout, Conv, ConvTranspose, Embedding, Linear, OriginalOperand, OriginalOperation, UnknownOperation,
     VolumeWindow, Window,

@@ -69,6 +69,8 @@ pub fn operation(name: &str) -> Option<FusableOperation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perf4sight_network::Activation;
+    use perf4sight_operations::class_of;
 
     #[test]
     fn every_row_of_the_table_is_read() {
@@ -77,5 +79,49 @@ mod tests {
         let gelu = operation("aten::gelu").unwrap();
         assert_eq!((gelu.class, gelu.keeps_input, gelu.lower), (FusionClass::Pointwise, true, false));
         assert!(operation("aten::addmm").is_some_and(|one| one.lower) && operation("gelu").is_none());
+    }
+
+    /// The name in native_functions.yaml.
+    fn of_pytorch(function: Activation) -> &'static str {
+        match function {
+            Activation::Relu => "relu",
+            Activation::Relu6 => "relu6",
+            Activation::LeakyRelu => "leaky_relu",
+            Activation::Elu => "elu",
+            Activation::Selu => "selu",
+            Activation::Celu => "celu",
+            Activation::Sigmoid => "sigmoid",
+            Activation::HardSigmoid => "hardsigmoid",
+            Activation::Tanh => "tanh",
+            Activation::Silu => "silu",
+            Activation::HardSwish => "hardswish",
+            Activation::Gelu => "gelu",
+            Activation::Mish => "mish",
+            Activation::Softplus => "softplus",
+            Activation::Clip => "clamp",
+            Activation::Abs => "abs",
+            Activation::Neg => "neg",
+            Activation::Exp => "exp",
+            Activation::Log => "log",
+            Activation::Sqrt => "sqrt",
+            Activation::Reciprocal => "reciprocal",
+            Activation::Erf => "erf",
+            Activation::Sin => "sin",
+            Activation::Cos => "cos",
+            Activation::Sign => "sign",
+            Activation::Floor => "floor",
+            Activation::Ceil => "ceil",
+            Activation::Round => "round",
+            Activation::Not => "logical_not",
+        }
+    }
+
+    #[test]
+    fn every_function_of_networks_is_known_in_traces() {
+        for function in Activation::ALL {
+            let name = format!("aten::{}", of_pytorch(function));
+            assert!(operation(&name).is_some(), "{name} has no row in operations.csv");
+            assert!(class_of(&name).is_some(), "{name} has no row in crates/operations/src/data/classes.csv");
+        }
     }
 }

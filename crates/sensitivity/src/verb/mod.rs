@@ -416,21 +416,28 @@ impl Sensitivity {
 
     /// A text that identifies the job and the way of measuring: points with another identity do not count.
     fn identity(&self, around: &JobSurroundings) -> String {
+        #[rustfmt::skip]
+        let Sensitivity {
+            step_pattern, iterations, storage_bandwidth, docker_img, nodes, warm_up, num_gpus: _,
+            // In the words of the command, or in the size of the data.
+            command: _, batch: _, workers: _, max_iterations: _, pass: _, data: _, container_mnt: _,
+            // Which points are measured, for how long, and what follows from them.
+            cpu: _, cpu_step: _, memory: _, point_time: _, budget: _, samples: _, memory_bandwidth: _,
+            out: _, overwrite: _, job_name: _, dry_run: _,
+        } = self;
         let data =
             around.size.map_or(String::new(), |size| format!(", reading {} in {} files", size.bytes, size.files));
-        let pattern = self.step_pattern.as_ref().map_or("", |pattern| pattern.0.as_str());
-        let iterations = self.iterations.map_or(String::new(), |count| format!(", {count} iterations"));
-        let storage =
-            self.storage_bandwidth.map_or(String::new(), |bandwidth| format!(", storage giving {bandwidth}/s"));
-        let image = self.docker_img.as_ref().map_or(String::new(), |image| format!(", in {image}"));
+        let pattern = step_pattern.as_ref().map_or("", |pattern| pattern.0.as_str());
+        let iterations = iterations.map_or(String::new(), |count| format!(", {count} iterations"));
+        let storage = storage_bandwidth.map_or(String::new(), |bandwidth| format!(", storage giving {bandwidth}/s"));
+        let image = docker_img.as_ref().map_or(String::new(), |image| format!(", in {image}"));
         let shared = match self.processes() {
             1 => String::new(),
             several => format!(", {several} processes"),
         };
-        let nodes = self.nodes.as_ref().map_or(String::new(), |nodes| format!(", on {} nodes", nodes.count));
+        let nodes = nodes.as_ref().map_or(String::new(), |nodes| format!(", on {} nodes", nodes.count));
         let words = around.command.words.join(" ");
-        let how =
-            format!("{nodes} after {} iterations{data}{iterations}{storage}{image}{shared} {pattern}", self.warm_up);
+        let how = format!("{nodes} after {warm_up} iterations{data}{iterations}{storage}{image}{shared} {pattern}");
         format!("{words}{}", how.trim_end())
     }
 

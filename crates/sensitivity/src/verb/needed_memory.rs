@@ -4,7 +4,7 @@ use super::points::{MeasuredPoint, PointRun};
 use super::profile::SensitivityProfile;
 use crate::{Knee, ResourceRequest};
 use perf4sight_base::units::{Bytes, Milliseconds};
-use perf4sight_limit::{MemoryRise, RESIDENCY, Resource};
+use perf4sight_limit::{MemoryRise, Resource, limits_page_cache_only};
 
 /// The requested memory as a multiple of the job's measured memory: where the knee is verified, and where it is not.
 const SPARE: [f64; 2] = [1.1, 1.25];
@@ -32,7 +32,7 @@ impl SensitivityProfile {
         let of_memory = |axis: &str| axis == Resource::Memory.to_string();
         let held = self.limits.iter().find(|limit| of_memory(&limit.axis))?.by.as_deref()?;
         let ran_out = self.curve_points().any(MeasuredPoint::is_out_of_memory);
-        self.job.memory.filter(|_| held != RESIDENCY.name && !ran_out)
+        self.job.memory.filter(|_| !limits_page_cache_only(held) && !ran_out)
     }
 
     /// The run of the curve at whose end memory rose the most.

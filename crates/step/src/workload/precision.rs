@@ -57,6 +57,14 @@ impl Precision {
 }
 
 impl NumberFormat {
+    /// Whether gradients in it have to be scaled to keep within its range (`torch.amp.GradScaler`).
+    pub const fn needs_scaler(self) -> bool {
+        match self {
+            NumberFormat::Fp16 => true,
+            NumberFormat::Fp32 | NumberFormat::Bf16 => false,
+        }
+    }
+
     /// Bytes of a number.
     pub const fn bytes(self) -> u64 {
         match self {

@@ -3,7 +3,7 @@
 use super::failures::RunFailures;
 use super::profile_log::ProfileEntry;
 use crate::plan::PlanEnding;
-use crate::records::{MeasurementOutcome, Repeatability, RowReading, RowRecord};
+use crate::records::{MeasurementOutcome, MemoryColumns, Repeatability, RowReading, RowRecord};
 use perf4sight_base::error::Error;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Table, TableBuilder, TableColumn};
@@ -95,9 +95,9 @@ fn measurement(row: &RowRecord) -> Value {
         RowReading::Latency(latency) => json!({
             "variable": "latency", "latency_ms": latency.map(|latency| latency.0), "spread": row.spread, "visits_ms": row.visits,
         }),
-        RowReading::Memory(memory) => json!({
-            "variable": "memory", "mem_alloc_bytes": memory.allocated, "mem_reserved_bytes": memory.reserved,
-            "mem_used_bytes": memory.used, "mem_avail_bytes": memory.available, "mem_free_bytes": memory.free, "capacity_bytes": memory.capacity,
+        RowReading::Memory(MemoryColumns { allocated, reserved, used, available, free, capacity, heap }) => json!({
+            "variable": "memory", "mem_alloc_bytes": allocated, "mem_reserved_bytes": reserved, "mem_used_bytes": used,
+            "mem_avail_bytes": available, "mem_free_bytes": free, "capacity_bytes": capacity, "mem_heap_bytes": heap,
         }),
     };
     let both =

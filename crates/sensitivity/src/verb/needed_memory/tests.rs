@@ -50,7 +50,7 @@ fn no_more_is_requested_than_was_enough() {
     let asked = |cap: u64, by: &str| profile(340, None, Some((Bytes(cap * MIB), by))).request.unwrap().request.memory;
     assert_eq!(asked(340, "control group v2"), Some(Bytes(340 * MIB)));
     assert_eq!(asked(400, "control group v1"), Some(Bytes(374 * MIB)));
-    assert_eq!(asked(340, RESIDENCY.name), Some(Bytes(374 * MIB)));
+    assert_eq!(asked(340, "residency governor"), Some(Bytes(374 * MIB)));
 }
 
 #[test]

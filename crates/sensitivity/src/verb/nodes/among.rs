@@ -8,7 +8,7 @@ use crate::verb::points::cpus_words;
 use crate::verb::surroundings::{JobSurroundings, grid};
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
-use perf4sight_limit::{RESIDENCY, Resource};
+use perf4sight_limit::{Resource, limits_page_cache_only};
 use perf4sight_machine::ResourceLimits;
 
 impl JobSurroundings {
@@ -86,7 +86,7 @@ fn other_data(machines: &[(&str, &NodeMachine)]) -> Vec<String> {
 /// Why a resource cannot be limited alike on all nodes; none where it can.
 fn unlimitable_reason(resource: Resource, machines: &[(&str, &NodeMachine)]) -> Option<String> {
     let by = |machine: &NodeMachine| machine.limits.get(&resource.to_string()).cloned().flatten();
-    let governed = |by: &String| by == RESIDENCY.name;
+    let governed = |by: &String| limits_page_cache_only(by);
     let own = machines.first().and_then(|(_, machine)| by(machine));
     machines.iter().find_map(|(name, machine)| match (by(machine), &own) {
         (None, _) => Some(format!("{name} cannot limit {resource}")),
