@@ -205,11 +205,11 @@ impl StagedModel {
         Ok(PredictedStagedPlan { step_s: self.time.estimate(&step, of_time)?, peak_bytes, unmeasured })
     }
 
-    /// Whether a plan is one of the fit, by what was measured of it: two measurements do not agree in all digits.
-    pub fn is_fitted(&self, plan: &MeasuredStagedPlan) -> bool {
+    /// Whether a plan's step is one of the fit, and its memory, by what was measured: two measurements do not agree in all digits.
+    pub fn are_fitted(&self, plan: &MeasuredStagedPlan) -> [bool; 2] {
         let has = |fit: &QuantityFit, measured: f64| fit.left_out.iter().any(|one| one.measured == measured);
-        plan.step_s.is_some_and(|step| has(&self.time, step))
-            || plan.peak_bytes.zip(self.memory.as_ref()).is_some_and(|(peak, fit)| has(fit, peak))
+        let step = plan.step_s.is_some_and(|step| has(&self.time, step));
+        [step, plan.peak_bytes.zip(self.memory.as_ref()).is_some_and(|(peak, fit)| has(fit, peak))]
     }
 
     /// Mean errors of time and memory in percent, each plan left out of the fit.

@@ -1,13 +1,14 @@
 //! Reads plans as Sailor writes them: a list of plans, or an object that holds one.
 
 use super::plan::{MeasuredStagedPlan, PipelineStage, StageReplica, StagedPlan};
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A plan as the file holds it; what else is there is ignored.
+/// A plan as the file holds it; what else is there is ignored, unless it looks like one of these.
 #[derive(Deserialize)]
 struct PlanInFile {
     pipeline_list: Vec<PlanPipeline>,
@@ -18,6 +19,8 @@ struct PlanInFile {
     /// Bytes.
     max_mem: Option<f64>,
     file: Option<String>,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
 }
 
 /// A replica: its nodes (kind of GPU, number, zone) and its degree of tensor parallelism.
@@ -44,24 +47,44 @@ fn parse(text: &str) -> Result<Vec<MeasuredStagedPlan>> {
         Error::input(format!("these are no plans: {cause}"))
             .expected("JSON with a list of plans, each with pipeline_list, mbs and gbs")
     };
-    let written: Vec<PlanInFile> = match serde_json::from_str(text).map_err(no_plans)? {
+    let list = match serde_json::from_str(text).map_err(no_plans)? {
         // One list, whatever it is called.
         Value::Object(fields) => {
-            let list = fields.into_iter().map(|(_, value)| value).find(Value::is_array).unwrap_or(Value::Null);
-            serde_json::from_value(list).map_err(no_plans)?
+            fields.into_iter().map(|(_, value)| value).find(Value::is_array).unwrap_or(Value::Null)
         }
-        list => serde_json::from_value(list).map_err(no_plans)?,
+        list => list,
     };
+    let written: Vec<Value> = serde_json::from_value(list).map_err(no_plans)?;
     if written.is_empty() {
         return Err(Error::input("there are no plans").expected("at least one plan"));
     }
-    written.into_iter().enumerate().map(|(place, plan)| plan.check(place + 1)).collect()
+    let plan = |(place, written): (usize, Value)| {
+        let name = written["file"].as_str().map_or_else(|| format!("plan {}", place + 1), str::to_owned);
+        let plan: PlanInFile = serde_json::from_value(written).map_err(|cause| {
+            Error::input(format!("{name}: this is no plan: {cause}")).expected("pipeline_list, mbs and gbs")
+        })?;
+        plan.check(&name)
+    };
+    written.into_iter().enumerate().map(plan).collect()
 }
 
 impl PlanInFile {
-    fn check(self, number: usize) -> Result<MeasuredStagedPlan> {
-        let name = self.file.clone().unwrap_or_else(|| format!("plan {number}"));
-        self.checked(&name).map_err(|(problem, expected)| Error::input(format!("{name}: {problem}")).expected(expected))
+    fn check(self, name: &str) -> Result<MeasuredStagedPlan> {
+        if let Some((other, meant)) = self.misspelled() {
+            let problem = format!("{name}: there is no {meant}, but \"{other}\"");
+            return Err(Error::input(problem)
+                .expected(format!("{meant}, or nothing like it"))
+                .help(format!("is \"{meant}\" meant? Any other name that is less like it is ignored")));
+        }
+        self.checked(name).map_err(|(problem, expected)| Error::input(format!("{name}: {problem}")).expected(expected))
+    }
+
+    /// A name that looks like that of a measurement which is missing.
+    fn misspelled(&self) -> Option<(&str, &'static str)> {
+        let missing = [("real", self.real), ("max_mem", self.max_mem)].into_iter().filter(|(_, value)| value.is_none());
+        let mut others = self.others.keys().map(String::as_str);
+        let missing: Vec<&'static str> = missing.map(|(name, _)| name).collect();
+        others.find_map(|other| Some((other, nearest(other, missing.iter().copied())?)))
     }
 
     /// # Errors
@@ -99,7 +122,10 @@ impl PlanInFile {
         {
             return wrong("a replica has no GPUs", "the kind of its GPUs, and a degree of tensor parallelism from 1");
         }
-        if self.mbs == 0 || self.gbs == 0 || !self.gbs.is_multiple_of(self.mbs.saturating_mul(replicas)) {
+        if self.mbs == 0 || self.gbs == 0 {
+            return wrong("mbs or gbs is 0", "whole numbers from 1");
+        }
+        if !self.gbs.is_multiple_of(self.mbs.saturating_mul(replicas)) {
             return wrong("gbs is not a multiple of mbs x replicas", "whole micro-batches in each replica");
         }
         if [self.real, self.max_mem].into_iter().flatten().any(|value| !(value.is_finite() && value > 0.0)) {

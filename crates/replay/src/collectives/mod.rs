@@ -67,8 +67,7 @@ impl RankExchanges {
         let mut calls: Vec<Vec<CollectiveCall>> = job.ranks.iter().map(calls::find_calls).collect();
         let groups = groups::assign(job, &mut calls);
         peers::to_job(job, &mut calls);
-        let mut shifts = NumberShifts::find(job, &calls);
-        shifts.steps.extend(step_shifts::find(job, &calls));
+        let shifts = NumberShifts::find(job, &calls);
         let mut all = matching::match_exchanges(job, &calls, &shifts);
         if groups == GroupKnowledge::Assumed {
             // Outside of the steps there is nothing to tell groups apart by.

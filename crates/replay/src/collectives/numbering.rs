@@ -2,6 +2,7 @@
 //! started one step later.
 
 use super::CollectiveCall;
+use super::step_shifts::StepEnds;
 use crate::ranks::{JobStep, TrainingJob};
 use perf4sight_base::stats::median;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,10 +29,11 @@ pub(crate) struct NumberShifts {
 }
 
 impl NumberShifts {
-    /// Finds shifts that are the same in all steps. Of one by whole steps the clocks, as they were recorded, decide what is shifted.
+    /// Finds shifts that are the same in all steps.
     pub fn find(job: &TrainingJob, calls: &[Vec<CollectiveCall>]) -> Self {
         let ranks: Vec<_> = calls.iter().enumerate().map(|(rank, calls)| numbers(job, rank, calls)).collect();
         let groups: BTreeSet<&GroupKey> = ranks.iter().flat_map(BTreeMap::keys).collect();
+        let ends = StepEnds::find(job, calls);
         let mut shifts = NumberShifts::default();
         for group in groups {
             let mut members = ranks.iter().enumerate().filter_map(|(rank, own)| Some((rank, own.get(group)?)));
@@ -39,13 +41,18 @@ impl NumberShifts {
             for other in members {
                 let pair = RankPair { job, first, other };
                 let Some((by, count)) = pair.shift() else { continue };
-                let steps = if by % count == 0 { by / count } else { 0 };
-                match steps != 0 && pair.end_distance(steps) < pair.end_distance(0) {
-                    true => _ = shifts.steps.insert(other.0, steps),
-                    false => _ = shifts.exchanges.insert((other.0, group.clone()), by),
+                match (by % count == 0).then(|| by / count).filter(|steps| pair.are_steps_shifted(*steps, count, &ends))
+                {
+                    Some(steps) => _ = shifts.steps.insert(other.0, steps),
+                    None => _ = shifts.exchanges.insert((other.0, group.clone()), by),
                 }
             }
         }
+        let is_numbered = ranks.iter().any(|groups| !groups.is_empty());
+        if !is_numbered {
+            shifts.steps = ends.later_steps();
+        }
+        shifts.steps = relative_to_most(job.ranks.len(), shifts.steps);
         shifts
     }
 
@@ -78,6 +85,15 @@ impl NumberShifts {
 
 /// The numbers of a group's exchanges in each step of a rank, by the index in its steps.
 type NumbersByStep = BTreeMap<usize, SequenceNumbers>;
+
+/// By how many steps those of ranks are later than those of most.
+fn relative_to_most(ranks: usize, later: BTreeMap<usize, i64>) -> BTreeMap<usize, i64> {
+    let by = |rank: usize| later.get(&rank).copied().unwrap_or(0);
+    let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
+    (0..ranks).for_each(|rank| *counts.entry(by(rank)).or_default() += 1);
+    let most = counts.iter().max_by_key(|(by, count)| (**count, **by == 0)).map_or(0, |(by, _)| *by);
+    (0..ranks).map(|rank| (rank, by(rank) - most)).filter(|(_, by)| *by != 0).collect()
+}
 
 /// The numbers of the exchanges of each group of a rank.
 fn numbers(job: &TrainingJob, rank: usize, calls: &[CollectiveCall]) -> BTreeMap<GroupKey, NumbersByStep> {
@@ -115,6 +131,16 @@ impl RankPair<'_> {
         let all: Option<BTreeSet<(i64, i64)>> = self.job.steps.iter().map(of_step).collect();
         let mut all = all?.into_iter();
         all.next().filter(|(by, _)| *by != 0 && all.next().is_none())
+    }
+
+    /// Whether numbers that are higher by those of so many steps are of later steps, not of other exchanges. The ends of exchanges tell; else, of
+    /// several numbers a step, nothing else explains such a difference, and of one a single message between some ranks does, so that
+    /// the clocks decide.
+    fn are_steps_shifted(&self, steps: i64, count: i64, ends: &StepEnds) -> bool {
+        match ends.shift_by_scatter(self.first.0, self.other.0) {
+            Some(found) => found == steps,
+            None => count > 1 || self.end_distance(steps) < self.end_distance(0),
+        }
     }
 
     /// How far exchanges end apart, in nanoseconds, where the steps of the second rank are so many later than those of the same name.

@@ -11,7 +11,6 @@ use crate::staged::{
     KnownCluster, LEAST_PLANS, LayerTimes, LeftOutPlan, MeasuredStagedPlan, NetworkShape, NodeLinks, PlanEstimate,
     PredictedStagedPlan, StagedModel, read_staged_plans,
 };
-use crate::verb::plan_table;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Bytes, Percent, count_text};
@@ -76,7 +75,11 @@ pub(super) fn train(train: &TrainModel, context: &mut Context) -> Result<Summary
     let plans = read_staged_plans(&train.plans)?;
     let cluster = cluster(train)?;
     let apart = repeated_warning(&plans).map_err(|error| error.file(&train.plans))?;
-    same_measurements(&plans).into_iter().chain(apart).for_each(|warning| context.warn(warning));
+    same_measurements(&plans)
+        .into_iter()
+        .chain(unmeasured(&plans))
+        .chain(apart)
+        .for_each(|warning| context.warn(warning));
     let progress = context.console.progress(2 * plans.len() as u64, "fitting");
     let model = match StagedModel::fit_watched(&plans, cluster, &watch(&progress, context)) {
         Err(_) if context.cancelled() => return Ok(interrupted_summary()),
@@ -129,6 +132,17 @@ fn same_measurements(plans: &[MeasuredStagedPlan]) -> Vec<String> {
         ))
     });
     pairs.collect()
+}
+
+/// How many plans lack a measurement that others have.
+fn unmeasured(plans: &[MeasuredStagedPlan]) -> Vec<String> {
+    let lack = |name: &str, has: fn(&MeasuredStagedPlan) -> bool| {
+        let without = plans.iter().filter(|plan| !has(plan)).count();
+        (0 < without && without < plans.len())
+            .then(|| format!("{without} of {} plans have no {name}, and are left out of the fit of that", plans.len()))
+    };
+    let each = [lack("real (a step)", |plan| plan.step_s.is_some()), lack("max_mem", |plan| plan.peak_bytes.is_some())];
+    each.into_iter().flatten().collect()
 }
 
 /// Plans that are given several times with steps that noise does not explain.
@@ -216,7 +230,7 @@ pub(super) fn predict(predict: &PredictPlans, model: &StagedModel, context: &mut
     let predicted = predicted.map_err(|error| error.file(file))?;
     doubts(model).into_iter().for_each(|doubt| context.warn(doubt));
     warn_of_unmeasured(&predicted, context);
-    let fitted: Vec<bool> = plans.iter().map(|plan| model.is_fitted(plan)).collect();
+    let fitted: Vec<[bool; 2]> = plans.iter().map(|plan| model.are_fitted(plan)).collect();
     let table = table(&plans, &predicted, &fitted);
     if let Some(out) = &predict.out {
         overwrite::save(out, table.to_csv(), predict.overwrite)?;
@@ -251,7 +265,17 @@ pub(in crate::verb) fn warn_of_unmeasured(predicted: &[PredictedStagedPlan], con
     }
 }
 
-fn table(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted: &[bool]) -> Table {
+/// What of a plan the model was fitted on.
+fn fitted_cell(fitted: [bool; 2]) -> Cell {
+    Cell::from(match fitted {
+        [true, true] => "yes",
+        [true, false] => "step",
+        [false, true] => "memory",
+        [false, false] => "",
+    })
+}
+
+fn table(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted: &[[bool; 2]]) -> Table {
     let columns = [
         TableColumn::text("plan", "plan"),
         TableColumn::number("predicted_s", "step (s)"),
@@ -278,17 +302,17 @@ fn table(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted
             bytes(step.peak_bytes.map(|peak| peak.interval.1)),
             bytes(plan.peak_bytes),
             step.unmeasured.join(", ").into(),
-            plan_table::fitted_cell(*fitted),
+            fitted_cell(*fitted),
         ]);
     }
     table
 }
 
 /// How far predictions are from what was measured.
-fn error_sentence(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted: &[bool]) -> String {
+fn error_sentence(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted: &[[bool; 2]]) -> String {
     let triples = || plans.iter().zip(predicted).zip(fitted).map(|((plan, step), fitted)| (plan, step, *fitted));
-    let steps = triples().filter_map(|(plan, step, fitted)| Some((fitted, (plan.step_s?, step.step_s))));
-    let peaks = triples().filter_map(|(plan, step, fitted)| Some((fitted, (plan.peak_bytes?, step.peak_bytes?))));
+    let steps = triples().filter_map(|(plan, step, fitted)| Some((fitted[0], (plan.step_s?, step.step_s))));
+    let peaks = triples().filter_map(|(plan, step, fitted)| Some((fitted[1], (plan.peak_bytes?, step.peak_bytes?))));
     let quantities = [("step", steps.collect::<Vec<_>>()), ("memory peak", peaks.collect())];
     let sentences = quantities
         .into_iter()
