@@ -78,6 +78,8 @@ pub(super) enum UnsureReason {
     LogSigmoid,
     /// Whether the steps of a variance are one operator.
     Variance,
+    /// Whether parts that are joined in another order are those of one operator.
+    Parts,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -317,6 +319,9 @@ impl UnsureReason {
             UnsureReason::Order => "whether an image that `permute` or `transpose` made was made contiguous",
             UnsureReason::LogSigmoid => "whether the logarithm of a sigmoid is `logsigmoid`",
             UnsureReason::Variance => "whether the mean of squared differences from a mean is `var`",
+            UnsureReason::Parts => {
+                "whether parts that are joined in another order are of `roll` or `split`, or cut out one by one"
+            }
         }
     }
 }
