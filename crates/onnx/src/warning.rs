@@ -205,7 +205,7 @@ fn write_adapters(f: &mut Formatter, layers: &[[String; 2]]) -> Result {
     write!(
         f,
         "{narrow} and {behind}{} lie beside a wider layer, as adapters do (LoRA): which weights are trained is in no file, so that all are taken to be, with gradients and \
-         states of the optimizer; if others are frozen, name those that are trained, as in --trainable {narrow},{behind}; perf4sight.estimate_memory reads \
+         states of the optimizer, and the interval of memory begins where these alone are; if others are frozen, name those that are trained, as in --trainable {narrow},{behind}; perf4sight.estimate_memory reads \
          requires_grad",
         more(layers.len(), |more| format!(" and {more} more pairs"))
     )
