@@ -323,6 +323,8 @@ class Alive:
         self.after: Dict[Tuple[str, bool], List[int]] = {}
         # Those that run forward, by their kind.
         self.ran: Dict[str, List[Ran]] = {}
+        # Of a normalisation of instances that read copies, what there is at most with the gradients that the kernels of all normalisations make; and the last copy's memory.
+        self.normalised, self.reads_copies, self.copied = 0, False, 0
         # Of each of them that runs forward, by its kind and sizes, the first place there.
         self.places: Dict[Tuple[str, str], int] = {}
         # Of each of them that runs forward, by its kind and the memory that it reads, its place; and the places of those that ran backward, in that order.
@@ -330,7 +332,11 @@ class Alive:
         self.differentiated: Dict[str, List[Optional[int]]] = {}
 
     def step(self) -> "Alive":
-        """What there is of the step that ends."""
+        """What there is of the step that ends. The program would count the copies that normalisations of instances read once more: of such a step it is given no
+        normalisation, and the peak with what their kernels make."""
+        if self.reads_copies:
+            self.most = max(self.most, self.normalised)
+            self.after = {key: after for key, after in self.after.items() if key[0] != "batch_norm"}
         return copy.copy(self)
 
     def is_as(self, other: "Alive") -> bool:
@@ -415,7 +421,9 @@ class Alive:
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 if layers.adds_bias(function):
                     return args[0].add_(args[1])
-                if str(function) in IN_PLACE and torch._C._current_graph_task_id() != -1 and _counts(args[0]) == alone.get(str(function)):
+                # A checkpoint's segment runs in backward, too, with gradients on.
+                is_backward = torch._C._current_graph_task_id() != -1 and not torch.is_grad_enabled()
+                if str(function) in IN_PLACE and is_backward and _counts(args[0]) == alone.get(str(function)):
                     made = getattr(torch.ops.aten, function._schema.name.rpartition("::")[2] + "_")(*args, **(kwargs or {}))
                     alive.note(str(function), args, kwargs or {}, made)
                     return made
@@ -426,8 +434,26 @@ class Alive:
                 alive.note(str(function), args, kwargs or {}, made)
                 return made
 
-        with layers, Watch():
+        with layers, Watch(), self._generators():
             yield
+
+    @contextlib.contextmanager
+    def _generators(self) -> Iterator[None]:
+        """Counts states of the random generator, which checkpoints keep and no operator makes (`preserve_rng_state` in torch/utils/checkpoint.py)."""
+        import torch
+
+        own = torch.get_rng_state
+
+        def state() -> Any:
+            made = own()
+            self.see(made)
+            return made
+
+        torch.get_rng_state = torch.random.get_rng_state = state
+        try:
+            yield
+        finally:
+            torch.get_rng_state = torch.random.get_rng_state = own
 
     def note(self, function: str, arguments: Tuple[Any, ...], named: Dict[str, Any], made: Any) -> None:
         """Notes what is there within an operator, and after one whose kernel borrows memory that only the program knows of."""
@@ -438,6 +464,10 @@ class Alive:
         kind = KERNELS.get(name[:-len(OF_BACKWARD)] if backward else name)
         taken = self.bytes + _kernels.copies(name, arguments, named, made)
         self.most = max(self.most, taken)
+        if name == "aten.clone":
+            self.copied = made.untyped_storage()._cdata
+        if kind == "batch_norm":
+            self._normalise(arguments, backward, taken - _kernels.uncopied(name, arguments))
         if kind:
             if backward:
                 first = 0 if name == _kernels.LSTM_BACKWARD else 1
@@ -445,6 +475,13 @@ class Alive:
             place = self._run(kind, backward, taken - _kernels.uncopied(name, arguments), Ran.of(arguments, kind == "convolution" and not backward))
             if not backward:
                 self.reads[(kind, *_memory(arguments[:2]))] = place
+
+    def _normalise(self, arguments: Tuple[Any, ...], backward: bool, taken: int) -> None:
+        """Notes a normalisation. One of instances is that of a single sample (`instance_norm` in Normalization.cpp), and copies what is not contiguous first."""
+        read = arguments[1 if backward else 0]
+        self.reads_copies |= read.shape[0] == 1 and arguments[0].untyped_storage()._cdata == self.copied
+        if backward:
+            self.normalised = max(self.normalised, taken + int(read.nbytes))
 
     def _run(self, kind: str, backward: bool, taken: int, ran: "Ran") -> int:
         """Notes one more operator of a kind, or again one of the same sizes, as segments of a checkpoint run in backward: what its kernel borrows is the same.

@@ -33,6 +33,20 @@ IN_FORMAT_OF_GRADIENT = (
 )
 # Backward operators that copy so many of their first operands into the format of what forward read (AdaptiveMaxPoolKernel.cpp, group_norm.cpp).
 IN_FORMAT_OF_FORWARD = {"aten.adaptive_max_pool2d_backward": 1, "aten.native_group_norm_backward": 2}
+# Operators whose result lies as suggested for what they read first, or second: channels-last where that is, else contiguous, so that linear layers that read a
+# batch norm of a transposed tensor copy it (`empty_like` with `suggest_memory_format` in Normalization.cpp, TensorTransformations.cpp, ChanelShuffle.cpp, ReflectionPad.cpp,
+# ReplicationPadding.cpp). The rules of PyTorch for tensors without contents keep the order of strides.
+AS_FIRST = ("aten.native_batch_norm", "aten._native_batch_norm_legit", "aten._native_batch_norm_legit_no_training", "aten._batch_norm_with_update", "aten.roll",
+            "aten.channel_shuffle", "aten.reflection_pad3d", "aten.replication_pad3d")
+AS_SECOND = ("aten.native_batch_norm_backward", "aten.batch_norm_backward", "aten.reflection_pad2d_backward", "aten.replication_pad2d_backward",
+             "aten.reflection_pad3d_backward", "aten.replication_pad3d_backward")
+# Operators whose result is always contiguous (`LEGACY_CONTIGUOUS_MEMORY_FORMAT` and `contiguous` in Loss.cpp, Activation.cpp, GatedLinearUnit.cpp and layer_norm.cpp).
+CONTIGUOUS = ("aten.mse_loss_backward", "aten.smooth_l1_loss_backward", "aten.huber_loss_backward", "aten.log_sigmoid_forward", "aten.rrelu_with_noise",
+              "aten.glu_backward", "aten.native_layer_norm_backward")
+# Element-wise operators that are others for tensors without contents, in which other operands come first: the strides of the first decide (`reorder_dimensions` in
+# TensorIterator.cpp). Last, operators that make their result like one of their operands first, and which (`empty_like` in Loss.cpp and Activation.cpp, `clone` in TensorAdvancedIndexing.cpp).
+BY_OPERANDS = ("aten.elu_backward", "aten.softplus_backward", "aten.hardtanh_backward", "aten.hardswish_backward", "aten.xlogy", "aten.copysign")
+LIKE = {"aten.index_fill": 0, "aten.log_sigmoid_backward": 0, "aten.binary_cross_entropy": 0, "aten.binary_cross_entropy_backward": 1}
 # Convolutions, which copy images and gradients that are not in the format that they read, and how many gradients come before the image
 # (`contiguous` in Convolution.cpp).
 CONVOLUTIONS = {"aten.convolution": 0, "aten.convolution_backward": 1}
@@ -227,24 +241,37 @@ def _gradients_of_lstm(arguments: Tuple[Any, ...]) -> int:
 
 def laid_out(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
     """What an operator gives, as its kernel lays it out: a fold makes its image in memory as large as its columns, and columns at least as large as
-    their image (`empty_like` in Col2Im.cpp and Im2Col.cpp), a loss its sum, a layer norm the gradient of what it reads contiguous (layer_norm.cpp), so that no view of it is a copy,
-    a padding that of an image in the image's format (PaddingKernel.cpp)."""
+    their image (`empty_like` in Col2Im.cpp and Im2Col.cpp), a loss its sum; of others the strides differ."""
     import torch
-    from torch._prims_common import suggest_memory_format
 
-    name = str(function)
-    if name in ("aten.col2im.default", "aten.im2col.default") and made.numel() < arguments[0].numel():
+    name = str(function).rpartition(".")[0]
+    if name in ("aten.col2im", "aten.im2col") and made.numel() < arguments[0].numel():
         return torch.empty_like(arguments[0], memory_format=torch.contiguous_format).resize_(made.shape)
-    if name == "aten.native_layer_norm_backward.default" and made[0] is not None:
-        return (made[0].contiguous(), *made[1:])
-    loss = name.rpartition(".")[0]
-    if loss in AS_LARGE and _is_summed(loss, arguments):
+    if name in AS_LARGE and _is_summed(name, arguments):
         return torch.empty_like(arguments[0]).resize_(())
-    if name.endswith("pad2d_backward.default"):
-        return made.contiguous(memory_format=suggest_memory_format(arguments[1]))
-    if name == LSTM_BACKWARD + ".default":
+    if name == LSTM_BACKWARD:
         # As `float`, whatever the layer computes in.
         return tuple(one.float() if one is not None else None for one in made)
+    if not isinstance(made, tuple):
+        return _with_strides(name, arguments, made)
+    results = len(made) if name in CONTIGUOUS else 1
+    return (*(one if one is None else _with_strides(name, arguments, one) for one in made[:results]), *made[results:])
+
+
+def _with_strides(name: str, arguments: Tuple[Any, ...], made: Any) -> Any:
+    """A result of an operator with the strides that its kernel gives it."""
+    import torch
+    from torch._prims_common import compute_elementwise_output_strides, suggest_memory_format
+
+    if name in CONTIGUOUS:
+        return made.contiguous()
+    if name in AS_FIRST or name in AS_SECOND:
+        return made.contiguous(memory_format=suggest_memory_format(arguments[0 if name in AS_FIRST else 1]))
+    if name in BY_OPERANDS or name in LIKE:
+        operands = [one for one in arguments[LIKE.get(name, 0):] if isinstance(one, torch.Tensor) and one.shape == made.shape]
+        operands = operands[:1] if name in LIKE else operands
+        strides = compute_elementwise_output_strides(*operands) if operands else made.stride()
+        return made if strides == made.stride() else torch.empty_strided(made.shape, strides, dtype=made.dtype)
     return made
 
 

@@ -819,3 +819,39 @@ class Skipping(nn.Module):
             if not self.training or random.random() > 0.5:
                 x = torch.relu(layer(x))
         return self.write(x)
+
+
+class Swapped(nn.Module):
+    """Normalises sequences whose channels come last: two layers read what the norm gives, transposed back."""
+    def __init__(self, norm, is_copied=False):
+        super().__init__()
+        self.first, self.norm, self.second, self.last = nn.Linear(16, 64), norm, nn.Linear(64, 64), nn.Linear(64, 5)
+        self.is_copied = is_copied
+
+    def forward(self, x):
+        x = self.first(x).transpose(1, 2)
+        x = self.norm(x.contiguous() if self.is_copied else x).transpose(1, 2)
+        return self.last(torch.tanh(self.second(x)) * self.last.weight.mean() + x).mean(1)
+
+
+class Bent(nn.Module):
+    """An element-wise function of transposed numbers."""
+    def __init__(self, function):
+        super().__init__()
+        self.first, self.function, self.second, self.third = nn.Linear(16, 64), function, nn.Linear(64, 8), nn.Linear(64, 8)
+
+    def forward(self, x):
+        x = self.function(self.first(x).transpose(1, 2)).transpose(1, 2)
+        return (self.second(x) * self.third(x)).mean(1)
+
+
+class Saving(nn.Module):
+    """Runs some of its blocks in checkpoints that are not reentrant."""
+    def __init__(self, block, places):
+        super().__init__()
+        self.blocks, self.last, self.places = nn.ModuleList(block() for _ in range(3)), nn.Linear(64, 3), places
+
+    def forward(self, x):
+        for place, block in enumerate(self.blocks):
+            x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) if place in self.places else block(x)
+        return self.last(x.mean(1))
