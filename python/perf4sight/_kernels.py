@@ -67,6 +67,8 @@ LOSSES = {"aten.mse_loss": 2, "aten.smooth_l1_loss": 2, "aten.huber_loss": 2, "a
 COMPUTED_APART, AS_LARGE = ("aten.mse_loss", "aten.smooth_l1_loss", "aten.huber_loss"), tuple(name for name in LOSSES if name != "aten.huber_loss")
 # The types with half the bits of a `float`.
 HALVES = ("torch.bfloat16", "torch.float16")
+# Bytes of a page and of a cache line.
+PAGE, LINE = 4096, 64
 LSTM, LSTM_BACKWARD = "aten.mkldnn_rnn_layer", "aten.mkldnn_rnn_layer_backward"
 # Arguments of an LSTM's backward: states and results of forward, and the gradients of those (native_functions.yaml).
 OF_FORWARD, GRADIENTS = slice(7, 10), slice(10, 13)
@@ -236,7 +238,22 @@ def _gradients_of_lstm(arguments: Tuple[Any, ...]) -> int:
         is_made = gradient is None or not gradient.is_contiguous()
         taken += result.nbytes if is_made else 0
         taken += 4 * result.numel() if str(result.dtype) in HALVES else 0
-    return int(taken)
+    return int(taken) + _rounded_in_lstm(arguments[0], arguments[2])
+
+
+def _rounded_in_lstm(read: Any, recurrent: Any) -> int:
+    """Bytes of the sum of an LSTM's biases (mkldnn/RNN.cpp), and those by which oneDNN rounds up its three temporary parts to pages, the gates of all steps and two states
+    (`set_offset` in src/cpu/rnn/rnn_utils.hpp there): the program counts these parts as they are."""
+    size, (steps, samples, hidden) = read.element_size(), (*read.shape[:2], recurrent.shape[1])
+    parts = [steps * samples * _row(4 * hidden, size), *[samples * _row(hidden, size)] * 2]
+    return 4 * hidden * size + sum(-part % PAGE for part in parts)
+
+
+def _row(numbers: int, size: int) -> int:
+    """Bytes of a row of numbers in oneDNN: whole cache lines, one more where rows would lie a multiple of a page apart (`get_good_ld` in src/cpu/rnn/rnn_utils.cpp there)."""
+    line = LINE // size
+    padded = -(-numbers // line) * line
+    return size * (padded + line if padded % 256 == 0 else padded)
 
 
 def laid_out(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
@@ -275,8 +292,9 @@ def _with_strides(name: str, arguments: Tuple[Any, ...], made: Any) -> Any:
     return made
 
 
-# Time steps of an LSTM that are run to learn what it takes for each.
-STEPS = (8, 16)
+# oneDNN starts each part of what an LSTM keeps on a page of its own (`get_page_size` in src/cpu/rnn/rnn_utils.hpp there), so that it grows evenly only by as many
+# time steps as fill whole pages; that many, at most this, are run twice.
+MOST_STEPS = 64
 
 
 def with_workspace(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
@@ -292,7 +310,7 @@ def _kept_by_lstm(function: Any, arguments: Tuple[Any, ...]) -> int:
     import torch
     from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-    steps = arguments[0].shape[0]
+    steps, period = arguments[0].shape[0], _even_steps(arguments[0], arguments[2])
 
     def kept(few: int) -> int:
         real = [torch.zeros(one.shape, dtype=one.dtype) if isinstance(one, torch.Tensor) else one for one in arguments[1:]]
@@ -300,7 +318,16 @@ def _kept_by_lstm(function: Any, arguments: Tuple[Any, ...]) -> int:
             return int(function(torch.zeros(few, *arguments[0].shape[1:], dtype=arguments[0].dtype), *real)[3].nbytes)
 
     with unset_fake_temporarily():
-        if steps <= max(STEPS):
+        if steps <= 2 * period:
             return kept(steps)
-        fewer, more = map(kept, STEPS)
-        return more + (more - fewer) * (steps - STEPS[1]) // (STEPS[1] - STEPS[0])
+        fewer = steps % period or period
+        least = kept(fewer)
+        return least + (kept(fewer + period) - least) * (steps - fewer) // period
+
+
+def _even_steps(read: Any, recurrent: Any) -> int:
+    """Time steps whose parts fill whole pages: rows of states, of gates and of the wider one of what is read and states, in `read`'s and in four bytes."""
+    hidden, size = recurrent.shape[1], read.element_size()
+    rows = [size * hidden, 4 * hidden, *(_row(numbers, own) for numbers in (hidden, 4 * hidden, max(hidden, read.shape[2])) for own in (size, 4))]
+    unit = math.gcd(PAGE, *(read.shape[1] * row for row in rows))
+    return max(min(PAGE // unit, MOST_STEPS), 8)

@@ -855,3 +855,13 @@ class Saving(nn.Module):
         for place, block in enumerate(self.blocks):
             x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) if place in self.places else block(x)
         return self.last(x.mean(1))
+
+
+class Reading(nn.Module):
+    """Classifies by what an LSTM gives at every step."""
+    def __init__(self, features, hidden, layers):
+        super().__init__()
+        self.layer, self.classify = nn.LSTM(features, hidden, layers, batch_first=True), nn.Linear(hidden, 5)
+
+    def forward(self, x):
+        return self.classify(self.layer(x)[0]).mean(1)
