@@ -116,6 +116,8 @@ def copies(name: str, arguments: Tuple[Any, ...], named: Mapping[str, Any], made
         # oneDNN reads and makes contiguous tensors (`gelu_backward` in Activation.cpp).
         is_by_onednn = named.get("approximate", "none") == "none" and first.dtype == torch.float32 and arguments[1].is_contiguous()
         return sum(int(one.nbytes) for one in (first, made) if not one.is_contiguous()) if is_by_onednn else 0
+    if name == "aten._scaled_dot_product_flash_attention_for_cpu_backward":
+        return _gradient_of_attention(*arguments[:2])
     if name == "aten._euclidean_dist":
         # Both operands with a column of norms and one of ones, whose product the distances are made of (`_euclidean_dist` in Distance.cpp).
         return sum(4 * int(one.numel()) // one.shape[-1] * (one.shape[-1] + 2) for one in arguments[:2])
@@ -239,6 +241,13 @@ def _gradients_of_lstm(arguments: Tuple[Any, ...]) -> int:
         taken += result.nbytes if is_made else 0
         taken += 4 * result.numel() if str(result.dtype) in HALVES else 0
     return int(taken) + _rounded_in_lstm(arguments[0], arguments[2])
+
+
+def _gradient_of_attention(gradient: Any, query: Any) -> int:
+    """Bytes of the copy of a gradient with words before heads (`grad_out_contig` of `flash_attention_backward_kernel_impl` in FlashAttentionKernel.cpp), where attention of
+    three axes got a first one of length 1: of four the program counts it."""
+    has_three = query.shape[0] == 1 and query.stride(0) == query.shape[1] * query.stride(1)
+    return int(gradient.nbytes) if has_three and not gradient.transpose(1, 2).is_contiguous() else 0
 
 
 def _rounded_in_lstm(read: Any, recurrent: Any) -> int:

@@ -19,7 +19,7 @@ from torch import nn
 import perf4sight
 from perf4sight import _following, _inputs, _private
 from networks import (Adapted, Applied, Attending, Attentive, Averaged, Bags, Bent, Chosen, Collecting, Compared, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved,
-                      Images, Joined, Letters, Losing, Magnified, Masked, Momentum, Normalised, OneNumber, Padded, Painted, Paired, Placed,
+                      Images, Joined, Letters, Losing, Magnified, Masked, Momentum, Normalised, OneNumber, Padded, Painted, Paired, Placed, Plain,
                       Pooled, Reading, Recurrent, Remembering, Rotated, RunAgain, Saving, Scaled, Segments, Shaped, Sharpened, Skipping, Spectra, Spelled, Swapped, Tokens, Trailing, Turned, Turning, Twice,
                       Unfolded, Ungraded, Unpooled, Unread, Upsampled, Upside, Waves, Windows, Words, between)
 
@@ -150,6 +150,11 @@ class Estimates(unittest.TestCase):
                 model, inputs = Saving(block, places), torch.rand(8, 60, 64)
                 self.check_counted(model, inputs, (block, places), 0.0005)
                 self.assertFalse(perf4sight.estimate_memory(model, inputs).warnings, (block, places))
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_attention_without_heads_is_that_of_one(self):
+        for is_saving in (False, True):
+            self.check_counted(Plain(is_saving), torch.rand(8, 60, 64), is_saving)
 
     @unittest.skipIf(torch.__version__ < "2.15", "the buffers of oneDNN are those of PyTorch 2.15")
     def test_what_an_lstm_keeps_and_borrows_is_rounded_to_pages(self):
