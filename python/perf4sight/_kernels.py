@@ -44,7 +44,8 @@ AS_SECOND = ("aten.native_batch_norm_backward", "aten.batch_norm_backward", "ate
 CONTIGUOUS = ("aten.mse_loss_backward", "aten.smooth_l1_loss_backward", "aten.huber_loss_backward", "aten.log_sigmoid_forward", "aten.rrelu_with_noise",
               "aten.glu_backward", "aten.native_layer_norm_backward")
 # Element-wise operators that are others for tensors without contents, in which other operands come first: the strides of the first decide (`reorder_dimensions` in
-# TensorIterator.cpp). Last, operators that make their result like one of their operands first, and which (`empty_like` in Loss.cpp and Activation.cpp, `clone` in TensorAdvancedIndexing.cpp).
+# TensorIterator.cpp). Last, operators that make their result like one of their operands first, and which (`empty_like` in Loss.cpp and Activation.cpp, `clone` in
+# TensorAdvancedIndexing.cpp).
 BY_OPERANDS = ("aten.elu_backward", "aten.softplus_backward", "aten.hardtanh_backward", "aten.hardswish_backward", "aten.xlogy", "aten.copysign")
 LIKE = {"aten.index_fill": 0, "aten.log_sigmoid_backward": 0, "aten.binary_cross_entropy": 0, "aten.binary_cross_entropy_backward": 1}
 # Convolutions, which copy images and gradients that are not in the format that they read, and how many gradients come before the image

@@ -879,3 +879,51 @@ class Plain(nn.Module):
     def forward(self, x):
         x = torch.utils.checkpoint.checkpoint(self.attend, x, use_reentrant=False) if self.is_saving else self.attend(x)
         return self.last(x).mean(1)
+
+
+class Dropping(nn.Module):
+    """Leaves out layers by numbers that PyTorch draws, as transformers' LayerDrop does."""
+    def __init__(self, share):
+        super().__init__()
+        self.layers, self.write, self.share = nn.ModuleList(nn.Linear(64, 64) for _ in range(8)), nn.Linear(64, 5), share
+
+    def forward(self, x):
+        for layer in self.layers:
+            if torch.rand([]) >= self.share:
+                x = torch.relu(layer(x))
+        return self.write(x)
+
+
+class Boxes(nn.Module):
+    """Looks up how high boxes are, of which the upper edges come first."""
+    def __init__(self):
+        super().__init__()
+        self.heights, self.write = nn.Embedding(16, 32), nn.Linear(32, 4)
+
+    def forward(self, boxes):
+        if (boxes < 0).any():
+            raise ValueError("no boxes")
+        return self.write(self.heights(boxes[:, :, 1] - boxes[:, :, 0])).mean(1)
+
+
+class Penalised(nn.Module):
+    """Gives how its result changes with its input, too, as for a gradient penalty."""
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(64, 256), nn.Softplus(), nn.Linear(256, 1))
+
+    def forward(self, x):
+        x = x.detach().requires_grad_(True)
+        y = self.layers(x)
+        return torch.cat([y, torch.autograd.grad(y.sum(), x, create_graph=True)[0].norm(dim=1, keepdim=True)], 1)
+
+
+class Overheard(nn.Module):
+    """Reads what its own hook keeps."""
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.kept = nn.Linear(8, 8), nn.Linear(8, 2), {}
+        self.first.register_forward_hook(lambda part, inputs, result: self.kept.update(first=result))
+
+    def forward(self, x):
+        return self.last(torch.relu(self.first(x)) + self.kept["first"])

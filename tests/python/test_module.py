@@ -18,10 +18,11 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _following, _inputs, _private
-from networks import (Adapted, Applied, Attending, Attentive, Averaged, Bags, Bent, Chosen, Collecting, Compared, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved,
-                      Images, Joined, Letters, Losing, Magnified, Masked, Momentum, Normalised, OneNumber, Padded, Painted, Paired, Placed, Plain,
-                      Pooled, Reading, Recurrent, Remembering, Rotated, RunAgain, Saving, Scaled, Segments, Shaped, Sharpened, Skipping, Spectra, Spelled, Swapped, Tokens, Trailing, Turned, Turning, Twice,
-                      Unfolded, Ungraded, Unpooled, Unread, Upsampled, Upside, Waves, Windows, Words, between)
+from networks import (Adapted, Applied, Attending, Attentive, Averaged, Bags, Bent, Boxes, Chosen, Collecting, Compared, Crossed, Doubtful, Dropping, Feeding, Fixed,
+                      Gained, Greatest, Guarded, Halved, Images, Joined, Letters, Losing, Magnified, Masked, Momentum, Normalised, OneNumber, Overheard, Padded, Painted,
+                      Paired, Penalised, Placed, Plain, Pooled, Reading, Recurrent, Remembering, Rotated, RunAgain, Saving, Scaled, Segments, Shaped, Sharpened, Skipping,
+                      Spectra, Spelled, Swapped, Tokens, Trailing, Turned, Turning, Twice, Unfolded, Ungraded, Unpooled, Unread, Upsampled, Upside, Waves, Windows, Words,
+                      between)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FINGERPRINT = os.path.join(ROOT, "fingerprinting", "epyc-1-core", "imagenet")
@@ -156,6 +157,30 @@ class Estimates(unittest.TestCase):
         for is_saving in (False, True):
             self.check_counted(Plain(is_saving), torch.rand(8, 60, 64), is_saving)
 
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_numbers_that_pytorch_draws_may_decide_what_a_module_does(self):
+        # Whatever is left out, memory lies between that of no layer and of all; it was refused as a module that changes with its input.
+        inputs = torch.rand(512, 64)
+        least, most = counted(Dropping(1.1), inputs), counted(Dropping(0.0), inputs)
+        estimate = perf4sight.estimate_memory(Dropping(0.5), inputs, optimizer="sgd_without_momentum")
+        self.assertTrue(least < estimate.tensors_bytes < 1.005 * most, (least, estimate, most))
+        self.assertRegex(str(estimate.warnings), "changes by chance|from one step to the next")
+        self.assertIn("changes by chance", str(perf4sight.predict(Dropping(0.5), inputs, target="cpu").warnings))
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_other_integers_that_mean_nothing_say_nothing_of_a_module(self):
+        boxes = torch.tensor([3, 9]).expand(8, 24, 2).clone()
+        self.check_counted(Boxes(), boxes, "boxes")
+        self.assertRegex(str(perf4sight.estimate_memory(Boxes(), boxes).warnings), "1 others made no difference; it does not run on 2 others")
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_gradients_within_a_module_are_followed(self):
+        self.check_counted(Penalised(), torch.rand(64, 64), "penalty", 0.005)
+
+    def test_a_module_that_reads_what_its_hooks_keep_is_told_that_they_are_not_called(self):
+        with self.assertRaisesRegex(perf4sight.NetworkError, "KeyError: 'first'.*; hooks on these were not called, .*: first"):
+            perf4sight.estimate_memory(Overheard(), torch.rand(4, 8))
+
     @unittest.skipIf(torch.__version__ < "2.15", "the buffers of oneDNN are those of PyTorch 2.15")
     def test_what_an_lstm_keeps_and_borrows_is_rounded_to_pages(self):
         # 0.95 % low for the first where it was taken to grow evenly with the time steps.
@@ -238,6 +263,10 @@ class Estimates(unittest.TestCase):
         self.assertLess(point.tensors_low_bytes, 0.9 * point.tensors_bytes)
         self.assertLessEqual(point.tensors_low_bytes, 1.005 * first)
         self.assertIn("others may take more", str(answer.warnings))
+        random.seed(1)
+        estimate = perf4sight.estimate_memory(model, inputs, optimizer="sgd_without_momentum")
+        self.assertEqual((estimate.tensors_low_bytes, estimate.tensors_high_bytes), (point.tensors_low_bytes, point.tensors_high_bytes))
+        self.assertRegex(str(estimate), r"for its tensors \(.* – .*\)")
         # A step that comes may take as much more as the least takes less.
         self.assertAlmostEqual(point.tensors_low_bytes + point.tensors_high_bytes, 2 * point.tensors_bytes, delta=4096)
 
