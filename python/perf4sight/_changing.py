@@ -1,9 +1,10 @@
 """Code that asks what numbers are, and may do something else for others: where it stands, and other numbers to try it on."""
 from __future__ import annotations
 
+import math
 import traceback
 import warnings
-from typing import Any, Callable, List
+from typing import Any, Callable, List, Tuple
 
 from ._exporter import homes, unheard
 
@@ -31,6 +32,31 @@ def places(run: Callable[[], Any]) -> List[str]:
         warnings.simplefilter("ignore")
         run()
     return found
+
+
+def is_drawn(function: Any, arguments: Tuple[Any, ...]) -> bool:
+    """Whether an operator draws a single number, by which code may decide what it does, such as `torch.rand([])` which layers it leaves out."""
+    is_drawing = str(function) in ("aten.rand.default", "aten.randn.default", "aten.randint.default", "aten.randint.low")
+    sizes = next((one for one in arguments if isinstance(one, (list, tuple))), [2])
+    return is_drawing and math.prod(sizes) == 1
+
+
+def draws(run: Callable[[], Any]) -> bool:
+    """Whether code draws single numbers while `run` runs."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    found: List[Any] = []
+
+    class Watch(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            found.extend([function] if is_drawn(function, args) else [])
+            return function(*args, **(kwargs or {}))
+
+    with torch.no_grad(), unheard(), warnings.catch_warnings(), Watch():
+        warnings.simplefilter("ignore")
+        run()
+    return bool(found)
 
 
 def _drawn(tensor: Any) -> Any:
