@@ -14,23 +14,16 @@ ASKING = ("_local_scalar_dense", "equal", "nonzero", "is_nonzero", "masked_selec
 
 def places(run: Callable[[], Any]) -> List[str]:
     """Where code asks what the numbers of a tensor are, not just how many, while `run` runs."""
-    import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-
     found: List[str] = []
     others = homes()
 
-    class Watch(TorchDispatchMode):  # type: ignore[misc]
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if str(function).split(".")[1] in ASKING:
-                frames = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(others)]
-                place = "%s:%d" % (frames[-1].filename, frames[-1].lineno or 0)
-                found.extend([place] if place not in found else [])
-            return function(*args, **(kwargs or {}))
+    def see(function: Any, _: Tuple[Any, ...]) -> None:
+        if str(function).split(".")[1] in ASKING:
+            frames = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(others)]
+            place = "%s:%d" % (frames[-1].filename, frames[-1].lineno or 0)
+            found.extend([place] if place not in found else [])
 
-    with torch.no_grad(), unheard(), warnings.catch_warnings(), Watch():
-        warnings.simplefilter("ignore")
-        run()
+    _watch(run, see)
     return found
 
 
@@ -43,20 +36,24 @@ def is_drawn(function: Any, arguments: Tuple[Any, ...]) -> bool:
 
 def draws(run: Callable[[], Any]) -> bool:
     """Whether code draws single numbers while `run` runs."""
+    found: List[bool] = []
+    _watch(run, lambda function, arguments: found.append(is_drawn(function, arguments)))
+    return any(found)
+
+
+def _watch(run: Callable[[], Any], see: Callable[[Any, Tuple[Any, ...]], None]) -> None:
+    """Shows every operator with its arguments before it runs."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    found: List[Any] = []
-
     class Watch(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            found.extend([function] if is_drawn(function, args) else [])
+            see(function, args)
             return function(*args, **(kwargs or {}))
 
     with torch.no_grad(), unheard(), warnings.catch_warnings(), Watch():
         warnings.simplefilter("ignore")
         run()
-    return bool(found)
 
 
 def _drawn(tensor: Any) -> Any:
