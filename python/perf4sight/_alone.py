@@ -33,7 +33,11 @@ class Kernel:
         """Whether a network of so many samples can run it: it is known, as transposed convolutions of volumes are not, and its batch is theirs, as that of
         filters computed for each sample is not."""
         is_known = self.kind in IMAGES and not (self.kind == "convolution" and self.ran.operands[6] and len(self.ran.operands[0]) > 4)
-        return is_known and all(size[0] % samples == 0 for size in self.images())
+        return is_known and all(self._rows(size) % samples == 0 for size in self.images())
+
+    def _rows(self, size: Sequence[int]) -> int:
+        """What has the batch on its first axis; attention of three axes has it on its second, after one of length 1."""
+        return size[0] * size[1] if self.kind == "attention" else size[0]
 
     def images(self) -> Tuple[Any, ...]:
         """The sizes of tensors that have a batch."""
@@ -42,9 +46,9 @@ class Kernel:
     def apart(self, size: Sequence[int], samples: int) -> List[int]:
         """The sizes of one sample: where several lie behind each other on the first axis, as frames do, with an axis of their own; attention has its windows
         beside its heads, where it takes the same."""
-        each = size[0] // samples
+        each = self._rows(size) // samples
         if self.kind == "attention":
-            return [each * size[1], *size[2:]]
+            return [each, *size[2:]]
         return [each, *size[1:]] if each > 1 else list(size[1:])
 
     def weights(self) -> Tuple[Any, ...]:

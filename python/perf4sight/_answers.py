@@ -143,7 +143,8 @@ class Devices(Shown):
 class MemoryEstimate(Shown):
     """What a step of a network needs of memory, simulated.
 
-    `tensors_bytes` is what is alive at once at the peak, as PyTorch's own counters have it; all that the process or device uses should lie
+    `tensors_bytes` is what is alive at once at the peak, as PyTorch's own counters have it, between `tensors_low_bytes` and `tensors_high_bytes` where steps differ or
+    a file does not tell what its module keeps; all that the process or device uses should lie
     between `low_bytes` and `high_bytes`, nine times in ten. `components` says what it is made of.
     """
 
@@ -153,6 +154,8 @@ class MemoryEstimate(Shown):
     step: str
     batch: int
     tensors_bytes: int
+    tensors_low_bytes: int
+    tensors_high_bytes: int
     low_bytes: int
     high_bytes: int
     components: Tuple[Share, ...]
@@ -174,8 +177,10 @@ class MemoryEstimate(Shown):
         return Prediction._from(self.network, reply, [*self._network.warnings, *reply["warnings"]])
 
     def _sentence(self) -> str:
-        return "%s of %s at batch size %d needs %s for its tensors, %s in all" % (
-            self.stage, self.network, self.batch, tables.memory(self.tensors_bytes), tables.ends(self.low_bytes, self.high_bytes, tables.memory))
+        is_open = self.tensors_low_bytes < self.tensors_high_bytes
+        between = " (%s)" % tables.ends(self.tensors_low_bytes, self.tensors_high_bytes, tables.memory) if is_open else ""
+        return "%s of %s at batch size %d needs %s for its tensors%s, %s in all" % (
+            self.stage, self.network, self.batch, tables.memory(self.tensors_bytes), between, tables.ends(self.low_bytes, self.high_bytes, tables.memory))
 
     def _tables(self) -> List[Table]:
         return [_parts("memory at its peak", "component", self.components, tables.memory)] if self.components else []

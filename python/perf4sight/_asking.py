@@ -95,6 +95,7 @@ def estimate_memory(
     heard = [warning for warning in reply["warnings"] if not (network.followed and any(text in warning for text in OF_OTHERS))]
     return MemoryEstimate(
         network=network.name, target=target, stage=stage, step=reply["step"], batch=network.batch, tensors_bytes=point["tensors_bytes"],
+        tensors_low_bytes=_or(point.get("tensors_low_bytes"), point["tensors_bytes"]), tensors_high_bytes=_or(point.get("tensors_high_bytes"), point["tensors_bytes"]),
         low_bytes=point["memory_low_bytes"], high_bytes=point["memory_high_bytes"],
         components=parts, warnings=(*network.warnings, *heard), _network=network, _words=(*asked, *_batches(network, None)))
 
@@ -133,6 +134,11 @@ def _of_memory(module: Any, inputs: Any, stage: str, name: Optional[str], step: 
             found, reply = found.warned(*(warning for warning in network.warnings if warning not in found.warnings)), ask(found)
             return found, reply, _with_borrowed(parts, _point(reply)["tensors_bytes"])
     return network, reply, parts
+
+
+def _or(end: Optional[int], amount: int) -> int:
+    """An end of an interval; where the program gives none, the amount."""
+    return amount if end is None else end
 
 
 def _point(reply: Any) -> Any:

@@ -149,7 +149,8 @@ def _is_of_exporter(problem: Exception, module: Any, tensors: Tuple[Any, ...]) -
     if any(last.startswith(os.path.join(home, part) + os.sep) for part in ("onnx", "jit")):
         return True
     try:
-        with torch.no_grad():
+        # With gradients, which the module's code may ask for itself.
+        with torch.enable_grad():
             module(*tensors)
         return True
     except Exception:  # whatever its code says to these inputs

@@ -10,7 +10,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
-from . import _copy, _inputs, _kernels, _settings
+from . import _changing, _copy, _inputs, _kernels, _settings
 from ._exporter import unheard
 
 # PyTorch keeps the Python object of a storage for as long as the storage is there since 2.1; without that nothing ends when memory is freed.
@@ -127,7 +127,7 @@ def peaks(module: Any, given: _inputs.Inputs, one: Pass, samples: int, steps: in
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    with _copy.undisturbed(), unheard(), warnings.catch_warnings():
+    with _copy.undisturbed(), unheard(), warnings.catch_warnings(), _unchecked():
         warnings.simplefilter("ignore")
         try:
             with FakeTensorMode(allow_non_fake_inputs=True):
@@ -136,6 +136,19 @@ def peaks(module: Any, given: _inputs.Inputs, one: Pass, samples: int, steps: in
                 return _followed(own, given, tensors, one, steps)
         except Exception:  # whatever its code does not do on tensors without contents
             return None
+
+
+@contextlib.contextmanager
+def _unchecked() -> Iterator[None]:
+    """Distributions do not look whether their parameters are valid within: of tensors without contents nothing is."""
+    from torch.distributions import Distribution
+
+    checks = Distribution._validate_args
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(checks)
 
 
 def _samples(tensor: Any, samples: int) -> Any:
@@ -162,13 +175,14 @@ def _prepared(own: Any, module: Any, one: Pass) -> Any:
 
 def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pass, most: int) -> "Alive":
     """Steps of a module without contents, until one is the same as that before and draws nothing: the one that takes most."""
-    alive, steps, problem, first = Alive(), [], "", _drawn()
+    alive, steps, problem = Alive(), [], ""
+    first = _drawn(alive)
     for tensor in [*own.parameters(), *own.buffers(), *tensors]:
         alive.see(tensor)
     given_bytes = alive.bytes
     alive.begin()
     while len(steps) < most:
-        before = _drawn()
+        before = _drawn(alive)
         try:
             _step(alive, own, given, tensors, one)
         except Exception as raised:  # whatever its code does not do with what it kept
@@ -179,19 +193,19 @@ def _followed(own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pa
         for tensor in [*own.parameters(), *tensors]:
             tensor.grad = None
         steps.append(alive.step())
-        if len(steps) > 1 and steps[-1].is_as(steps[-2]) and before == _drawn():
+        if len(steps) > 1 and steps[-1].is_as(steps[-2]) and before == _drawn(alive):
             break
         alive.begin()
     told = max(reversed(steps), key=lambda step: step.most)
     told.kept = told.bytes - given_bytes
-    told.steps, told.problem, told.by_chance = steps, problem, first != _drawn()
+    told.steps, told.problem, told.by_chance = steps, problem, first != _drawn(alive)
     return told
 
 
-def _drawn() -> Tuple[Any, ...]:
-    """Where Python's and NumPy's generators of random numbers are."""
+def _drawn(alive: "Alive") -> Tuple[Any, ...]:
+    """Where Python's and NumPy's generators of random numbers are, and how many single numbers PyTorch drew."""
     numpy = sys.modules.get("numpy")
-    return random.getstate(), str(numpy.random.get_state()) if numpy else ""
+    return random.getstate(), str(numpy.random.get_state()) if numpy else "", alive.drawn
 
 
 def _step(alive: "Alive", own: Any, given: _inputs.Inputs, tensors: Tuple[Any, ...], one: Pass) -> None:
@@ -309,8 +323,8 @@ class Alive:
         self.problem = ""
         # Bytes that are there when a step is over and were not before the first.
         self.kept = 0
-        # Whether numbers were drawn that code may decide by.
-        self.by_chance = False
+        # Whether numbers were drawn that code may decide by, and how many of these PyTorch drew.
+        self.by_chance, self.drawn = False, 0
         self.begin()
 
     def begin(self) -> None:
@@ -323,6 +337,8 @@ class Alive:
         self.after: Dict[Tuple[str, bool], List[int]] = {}
         # Those that run forward, by their kind.
         self.ran: Dict[str, List[Ran]] = {}
+        # Of a normalisation of instances that read copies, what there is at most with the gradients that the kernels of all normalisations make; and the last copy's memory.
+        self.normalised, self.reads_copies, self.copied = 0, False, 0
         # Of each of them that runs forward, by its kind and sizes, the first place there.
         self.places: Dict[Tuple[str, str], int] = {}
         # Of each of them that runs forward, by its kind and the memory that it reads, its place; and the places of those that ran backward, in that order.
@@ -330,7 +346,11 @@ class Alive:
         self.differentiated: Dict[str, List[Optional[int]]] = {}
 
     def step(self) -> "Alive":
-        """What there is of the step that ends."""
+        """What there is of the step that ends. The program would count the copies that normalisations of instances read once more: of such a step it is given no
+        normalisation, and the peak with what their kernels make."""
+        if self.reads_copies:
+            self.most = max(self.most, self.normalised)
+            self.after = {key: after for key, after in self.after.items() if key[0] != "batch_norm"}
         return copy.copy(self)
 
     def is_as(self, other: "Alive") -> bool:
@@ -415,10 +435,13 @@ class Alive:
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 if layers.adds_bias(function):
                     return args[0].add_(args[1])
-                if str(function) in IN_PLACE and torch._C._current_graph_task_id() != -1 and _counts(args[0]) == alone.get(str(function)):
+                # A checkpoint's segment runs in backward, too, with gradients on.
+                is_backward = torch._C._current_graph_task_id() != -1 and not torch.is_grad_enabled()
+                if str(function) in IN_PLACE and is_backward and _counts(args[0]) == alone.get(str(function)):
                     made = getattr(torch.ops.aten, function._schema.name.rpartition("::")[2] + "_")(*args, **(kwargs or {}))
                     alive.note(str(function), args, kwargs or {}, made)
                     return made
+                alive.drawn += _changing.is_drawn(function, args)
                 made = _kernels.laid_out(function, args, _kernels.with_workspace(function, args, _made(function, args, kwargs or {})))
                 for tensor in tree_leaves(made):
                     if isinstance(tensor, torch.Tensor):
@@ -426,8 +449,26 @@ class Alive:
                 alive.note(str(function), args, kwargs or {}, made)
                 return made
 
-        with layers, Watch():
+        with layers, Watch(), self._generators():
             yield
+
+    @contextlib.contextmanager
+    def _generators(self) -> Iterator[None]:
+        """Counts states of the random generator, which checkpoints keep and no operator makes (`preserve_rng_state` in torch/utils/checkpoint.py)."""
+        import torch
+
+        own = torch.get_rng_state
+
+        def state() -> Any:
+            made = own()
+            self.see(made)
+            return made
+
+        torch.get_rng_state = torch.random.get_rng_state = state
+        try:
+            yield
+        finally:
+            torch.get_rng_state = torch.random.get_rng_state = own
 
     def note(self, function: str, arguments: Tuple[Any, ...], named: Dict[str, Any], made: Any) -> None:
         """Notes what is there within an operator, and after one whose kernel borrows memory that only the program knows of."""
@@ -438,6 +479,10 @@ class Alive:
         kind = KERNELS.get(name[:-len(OF_BACKWARD)] if backward else name)
         taken = self.bytes + _kernels.copies(name, arguments, named, made)
         self.most = max(self.most, taken)
+        if name == "aten.clone":
+            self.copied = made.untyped_storage()._cdata
+        if kind == "batch_norm":
+            self._normalise(arguments, backward, taken - _kernels.uncopied(name, arguments))
         if kind:
             if backward:
                 first = 0 if name == _kernels.LSTM_BACKWARD else 1
@@ -445,6 +490,13 @@ class Alive:
             place = self._run(kind, backward, taken - _kernels.uncopied(name, arguments), Ran.of(arguments, kind == "convolution" and not backward))
             if not backward:
                 self.reads[(kind, *_memory(arguments[:2]))] = place
+
+    def _normalise(self, arguments: Tuple[Any, ...], backward: bool, taken: int) -> None:
+        """Notes a normalisation. One of instances is that of a single sample (`instance_norm` in Normalization.cpp), and copies what is not contiguous first."""
+        read = arguments[1 if backward else 0]
+        self.reads_copies |= read.shape[0] == 1 and arguments[0].untyped_storage()._cdata == self.copied
+        if backward:
+            self.normalised = max(self.normalised, taken + int(read.nbytes))
 
     def _run(self, kind: str, backward: bool, taken: int, ran: "Ran") -> int:
         """Notes one more operator of a kind, or again one of the same sizes, as segments of a checkpoint run in backward: what its kernel borrows is the same.
@@ -470,8 +522,8 @@ def _memory(tensors: Sequence[Any]) -> Tuple[Any, ...]:
 
 
 def _made(function: Any, arguments: Tuple[Any, ...], named: Dict[str, Any]) -> Any:
-    """What an operator gives. Integers and truths that follow from nothing else are known, and single numbers: code asks them what it is to do, such as masks
-    whether they hide anything, or how much to pad from a division rounded up."""
+    """What an operator gives. Integers and truths that follow from nothing else are known, and single numbers, drawn ones too: code asks them what it is to do, such
+    as masks whether they hide anything, or how much to pad from a division rounded up."""
     import torch
     from torch._subclasses.fake_tensor import unset_fake_temporarily
     from torch.utils._pytree import tree_leaves
@@ -485,7 +537,7 @@ def _made(function: Any, arguments: Tuple[Any, ...], named: Dict[str, Any]) -> A
 
     read, kind = tensors((arguments, named)), named.get("dtype")
     follows = _copy.is_integer(kind) if kind else bool(read) or str(function).startswith("aten.arange")
-    if follows and are_known(read):
+    if (follows or _changing.is_drawn(function, arguments)) and are_known(read):
         with unset_fake_temporarily():
             made = function(*arguments, **named)
         if are_known(tensors(made)):

@@ -33,6 +33,21 @@ IN_FORMAT_OF_GRADIENT = (
 )
 # Backward operators that copy so many of their first operands into the format of what forward read (AdaptiveMaxPoolKernel.cpp, group_norm.cpp).
 IN_FORMAT_OF_FORWARD = {"aten.adaptive_max_pool2d_backward": 1, "aten.native_group_norm_backward": 2}
+# Operators whose result lies as suggested for what they read first, or second: channels-last where that is, else contiguous, so that linear layers that read a
+# batch norm of a transposed tensor copy it (`empty_like` with `suggest_memory_format` in Normalization.cpp, TensorTransformations.cpp, ChanelShuffle.cpp, ReflectionPad.cpp,
+# ReplicationPadding.cpp). The rules of PyTorch for tensors without contents keep the order of strides.
+AS_FIRST = ("aten.native_batch_norm", "aten._native_batch_norm_legit", "aten._native_batch_norm_legit_no_training", "aten._batch_norm_with_update", "aten.roll",
+            "aten.channel_shuffle", "aten.reflection_pad3d", "aten.replication_pad3d")
+AS_SECOND = ("aten.native_batch_norm_backward", "aten.batch_norm_backward", "aten.reflection_pad2d_backward", "aten.replication_pad2d_backward",
+             "aten.reflection_pad3d_backward", "aten.replication_pad3d_backward")
+# Operators whose result is always contiguous (`LEGACY_CONTIGUOUS_MEMORY_FORMAT` and `contiguous` in Loss.cpp, Activation.cpp, GatedLinearUnit.cpp and layer_norm.cpp).
+CONTIGUOUS = ("aten.mse_loss_backward", "aten.smooth_l1_loss_backward", "aten.huber_loss_backward", "aten.log_sigmoid_forward", "aten.rrelu_with_noise",
+              "aten.glu_backward", "aten.native_layer_norm_backward")
+# Element-wise operators that are others for tensors without contents, in which other operands come first: the strides of the first decide (`reorder_dimensions` in
+# TensorIterator.cpp). Last, operators that make their result like one of their operands first, and which (`empty_like` in Loss.cpp and Activation.cpp, `clone` in
+# TensorAdvancedIndexing.cpp).
+BY_OPERANDS = ("aten.elu_backward", "aten.softplus_backward", "aten.hardtanh_backward", "aten.hardswish_backward", "aten.xlogy", "aten.copysign")
+LIKE = {"aten.index_fill": 0, "aten.log_sigmoid_backward": 0, "aten.binary_cross_entropy": 0, "aten.binary_cross_entropy_backward": 1}
 # Convolutions, which copy images and gradients that are not in the format that they read, and how many gradients come before the image
 # (`contiguous` in Convolution.cpp).
 CONVOLUTIONS = {"aten.convolution": 0, "aten.convolution_backward": 1}
@@ -53,6 +68,8 @@ LOSSES = {"aten.mse_loss": 2, "aten.smooth_l1_loss": 2, "aten.huber_loss": 2, "a
 COMPUTED_APART, AS_LARGE = ("aten.mse_loss", "aten.smooth_l1_loss", "aten.huber_loss"), tuple(name for name in LOSSES if name != "aten.huber_loss")
 # The types with half the bits of a `float`.
 HALVES = ("torch.bfloat16", "torch.float16")
+# Bytes of a page and of a cache line.
+PAGE, LINE = 4096, 64
 LSTM, LSTM_BACKWARD = "aten.mkldnn_rnn_layer", "aten.mkldnn_rnn_layer_backward"
 # Arguments of an LSTM's backward: states and results of forward, and the gradients of those (native_functions.yaml).
 OF_FORWARD, GRADIENTS = slice(7, 10), slice(10, 13)
@@ -100,6 +117,8 @@ def copies(name: str, arguments: Tuple[Any, ...], named: Mapping[str, Any], made
         # oneDNN reads and makes contiguous tensors (`gelu_backward` in Activation.cpp).
         is_by_onednn = named.get("approximate", "none") == "none" and first.dtype == torch.float32 and arguments[1].is_contiguous()
         return sum(int(one.nbytes) for one in (first, made) if not one.is_contiguous()) if is_by_onednn else 0
+    if name == "aten._scaled_dot_product_flash_attention_for_cpu_backward":
+        return _gradient_of_attention(*arguments[:2])
     if name == "aten._euclidean_dist":
         # Both operands with a column of norms and one of ones, whose product the distances are made of (`_euclidean_dist` in Distance.cpp).
         return sum(4 * int(one.numel()) // one.shape[-1] * (one.shape[-1] + 2) for one in arguments[:2])
@@ -222,34 +241,70 @@ def _gradients_of_lstm(arguments: Tuple[Any, ...]) -> int:
         is_made = gradient is None or not gradient.is_contiguous()
         taken += result.nbytes if is_made else 0
         taken += 4 * result.numel() if str(result.dtype) in HALVES else 0
-    return int(taken)
+    return int(taken) + _rounded_in_lstm(arguments[0], arguments[2])
+
+
+def _gradient_of_attention(gradient: Any, query: Any) -> int:
+    """Bytes of the copy of a gradient with words before heads (`grad_out_contig` of `flash_attention_backward_kernel_impl` in FlashAttentionKernel.cpp), where attention of
+    three axes got a first one of length 1: of four the program counts it."""
+    has_three = query.shape[0] == 1 and query.stride(0) == query.shape[1] * query.stride(1)
+    return int(gradient.nbytes) if has_three and not gradient.transpose(1, 2).is_contiguous() else 0
+
+
+def _rounded_in_lstm(read: Any, recurrent: Any) -> int:
+    """Bytes of the sum of an LSTM's biases (mkldnn/RNN.cpp), and those by which oneDNN rounds up its three temporary parts to pages, the gates of all steps and two states
+    (`set_offset` in src/cpu/rnn/rnn_utils.hpp there): the program counts these parts as they are."""
+    size, (steps, samples, hidden) = read.element_size(), (*read.shape[:2], recurrent.shape[1])
+    parts = [steps * samples * _row(4 * hidden, size), *[samples * _row(hidden, size)] * 2]
+    return 4 * hidden * size + sum(-part % PAGE for part in parts)
+
+
+def _row(numbers: int, size: int) -> int:
+    """Bytes of a row of numbers in oneDNN: whole cache lines, one more where rows would lie a multiple of a page apart (`get_good_ld` in src/cpu/rnn/rnn_utils.cpp there)."""
+    line = LINE // size
+    padded = -(-numbers // line) * line
+    return size * (padded + line if padded % 256 == 0 else padded)
 
 
 def laid_out(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
     """What an operator gives, as its kernel lays it out: a fold makes its image in memory as large as its columns, and columns at least as large as
-    their image (`empty_like` in Col2Im.cpp and Im2Col.cpp), a loss its sum, a layer norm the gradient of what it reads contiguous (layer_norm.cpp), so that no view of it is a copy,
-    a padding that of an image in the image's format (PaddingKernel.cpp)."""
+    their image (`empty_like` in Col2Im.cpp and Im2Col.cpp), a loss its sum; of others the strides differ."""
     import torch
-    from torch._prims_common import suggest_memory_format
 
-    name = str(function)
-    if name in ("aten.col2im.default", "aten.im2col.default") and made.numel() < arguments[0].numel():
+    name = str(function).rpartition(".")[0]
+    if name in ("aten.col2im", "aten.im2col") and made.numel() < arguments[0].numel():
         return torch.empty_like(arguments[0], memory_format=torch.contiguous_format).resize_(made.shape)
-    if name == "aten.native_layer_norm_backward.default" and made[0] is not None:
-        return (made[0].contiguous(), *made[1:])
-    loss = name.rpartition(".")[0]
-    if loss in AS_LARGE and _is_summed(loss, arguments):
+    if name in AS_LARGE and _is_summed(name, arguments):
         return torch.empty_like(arguments[0]).resize_(())
-    if name.endswith("pad2d_backward.default"):
-        return made.contiguous(memory_format=suggest_memory_format(arguments[1]))
-    if name == LSTM_BACKWARD + ".default":
+    if name == LSTM_BACKWARD:
         # As `float`, whatever the layer computes in.
         return tuple(one.float() if one is not None else None for one in made)
+    if not isinstance(made, tuple):
+        return _with_strides(name, arguments, made)
+    results = len(made) if name in CONTIGUOUS else 1
+    return (*(one if one is None else _with_strides(name, arguments, one) for one in made[:results]), *made[results:])
+
+
+def _with_strides(name: str, arguments: Tuple[Any, ...], made: Any) -> Any:
+    """A result of an operator with the strides that its kernel gives it."""
+    import torch
+    from torch._prims_common import compute_elementwise_output_strides, suggest_memory_format
+
+    if name in CONTIGUOUS:
+        return made.contiguous()
+    if name in AS_FIRST or name in AS_SECOND:
+        return made.contiguous(memory_format=suggest_memory_format(arguments[0 if name in AS_FIRST else 1]))
+    if name in BY_OPERANDS or name in LIKE:
+        operands = [one for one in arguments[LIKE.get(name, 0):] if isinstance(one, torch.Tensor) and one.shape == made.shape]
+        operands = operands[:1] if name in LIKE else operands
+        strides = compute_elementwise_output_strides(*operands) if operands else made.stride()
+        return made if strides == made.stride() else torch.empty_strided(made.shape, strides, dtype=made.dtype)
     return made
 
 
-# Time steps of an LSTM that are run to learn what it takes for each.
-STEPS = (8, 16)
+# oneDNN starts each part of what an LSTM keeps on a page of its own (`get_page_size` in src/cpu/rnn/rnn_utils.hpp there), so that it grows evenly only by as many
+# time steps as fill whole pages; that many, at most this, are run twice.
+MOST_STEPS = 64
 
 
 def with_workspace(function: Any, arguments: Tuple[Any, ...], made: Any) -> Any:
@@ -265,7 +320,7 @@ def _kept_by_lstm(function: Any, arguments: Tuple[Any, ...]) -> int:
     import torch
     from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-    steps = arguments[0].shape[0]
+    steps, period = arguments[0].shape[0], _even_steps(arguments[0], arguments[2])
 
     def kept(few: int) -> int:
         real = [torch.zeros(one.shape, dtype=one.dtype) if isinstance(one, torch.Tensor) else one for one in arguments[1:]]
@@ -273,7 +328,16 @@ def _kept_by_lstm(function: Any, arguments: Tuple[Any, ...]) -> int:
             return int(function(torch.zeros(few, *arguments[0].shape[1:], dtype=arguments[0].dtype), *real)[3].nbytes)
 
     with unset_fake_temporarily():
-        if steps <= max(STEPS):
+        if steps <= 2 * period:
             return kept(steps)
-        fewer, more = map(kept, STEPS)
-        return more + (more - fewer) * (steps - STEPS[1]) // (STEPS[1] - STEPS[0])
+        fewer = steps % period or period
+        least = kept(fewer)
+        return least + (kept(fewer + period) - least) * (steps - fewer) // period
+
+
+def _even_steps(read: Any, recurrent: Any) -> int:
+    """Time steps whose parts fill whole pages: rows of states, of gates and of the wider one of what is read and states, in `read`'s and in four bytes."""
+    hidden, size = recurrent.shape[1], read.element_size()
+    rows = [size * hidden, 4 * hidden, *(_row(numbers, own) for numbers in (hidden, 4 * hidden, max(hidden, read.shape[2])) for own in (size, 4))]
+    unit = math.gcd(PAGE, *(read.shape[1] * row for row in rows))
+    return max(min(PAGE // unit, MOST_STEPS), 8)

@@ -26,6 +26,9 @@ STEPS = ("the module does something else from one step to the next (state that i
 NOTABLE = 0.005
 SETTLED, UNSETTLED = "; later ones take as much as the last", "; others may take more"
 ENDED = "the step after the first %d could not be followed: what the module takes from there on is not known (%s)"
+# What a module does that draws numbers and decides by them, and how often it is traced to see that.
+BY_CHANCE = "the module changes by chance: what it runs follows from numbers that it draws (%s), and it is taken as it ran once"
+DRAWN = 6
 # What hooks of the user's do is no part of an answer.
 HOOKED = "hooks on these were not called, and what they keep or change is not counted, so that memory may be more: %s"
 # How many parts a warning names.
@@ -159,16 +162,25 @@ def read(module: Any, inputs: Any, stage: str = "training", name: "str | None" =
         raise Error("stage = %r\n  expected: \"training\" or \"inference\"" % (stage,))
     name = name_of(module, name)
     given = _inputs.read(module.forward, inputs)
-    onnx, asks = _traced(module, given, stage, SAMPLES, lambda tensor: tensor, weights)
+    try:
+        onnx, asks = _traced(module, given, stage, SAMPLES, lambda tensor: tensor, weights)
+    except NetworkError as problem:
+        if isinstance(problem, _exporter.Unsupported) or not _copy.hooked(module):
+            raise
+        # Its forward may need what its hooks do.
+        raise NetworkError("%s; %s" % (problem.args[0], of_hooks(module)[0]), problem.layer, problem.expected) from problem
     attentions = (path for path, part in module.named_modules() if type(part).__name__ == "MultiheadAttention" and not part.batch_first)
     network = Network(name, onnx, given.batch, of_hooks(module), batch_second=tuple(attentions))
     places = _places(module, given, stage) if asks else []
     if not places:
         return network
     where = "; ".join(places[:3])
-    _check_unchanging(network, module, given, stage, where)
-    answer = "its code asks what numbers are (%s): it is taken as it ran on inputs of these values, and three others made no difference" % where
-    return network.warned(answer)
+    if _draws(module, given, stage) and _is_by_chance(network, module, given, stage):
+        return network.warned(BY_CHANCE % where)
+    failed = _check_unchanging(network, module, given, stage, where)
+    others = "%d others made no difference" % (len(_changing.OTHERS) - len(failed))
+    unknown = "; it does not run on %d others that were tried, whose integers may mean nothing: %s" % (len(failed), failed[0]) if failed else ""
+    return network.warned("its code asks what numbers are (%s): it is taken as it ran on inputs of these values, and %s%s" % (where, others, unknown))
 
 
 def of_hooks(module: Any) -> Tuple[str, ...]:
@@ -318,6 +330,13 @@ def _flat(forward: Callable[..., Any], given: _inputs.Inputs) -> Callable[..., A
     return flat
 
 
+def _draws(module: Any, given: _inputs.Inputs, stage: str) -> bool:
+    """Whether it draws single numbers, by which it may decide."""
+    with _copy.undisturbed():
+        stand_in = _copy.stand_in(module, True).train(stage == "training")
+        return _changing.draws(lambda: given.call(stand_in, given.few(SAMPLES)))
+
+
 def _places(module: Any, given: _inputs.Inputs, stage: str) -> List[str]:
     """Where its code asks what numbers are."""
     def places(own: bool) -> List[str]:
@@ -331,8 +350,10 @@ def _places(module: Any, given: _inputs.Inputs, stage: str) -> List[str]:
             return places(True)
 
 
-def _check_unchanging(network: Network, module: Any, given: _inputs.Inputs, stage: str, where: str) -> None:
-    """Refuses a module that is another network on other samples: those of other values, and more of them."""
+def _check_unchanging(network: Network, module: Any, given: _inputs.Inputs, stage: str, where: str) -> List[str]:
+    """Refuses a module that is another network on other samples: those of other values, and more of them. What went wrong with integers that look up what is not there,
+    which says nothing of it."""
+    failed = []
     for changed in _changing.OTHERS:
         problem = None
         try:
@@ -340,7 +361,27 @@ def _check_unchanging(network: Network, module: Any, given: _inputs.Inputs, stag
             if network.operations() != replace(network, onnx=onnx).operations():
                 problem = "what it runs differs between two inputs of the same sizes"
         except NetworkError as error:
+            if isinstance(error.__cause__, IndexError) and any(_copy.is_integer(tensor.dtype) for tensor in given.tensors):
+                failed.append(str(error.args[0]))
+                continue
             problem = "it does not run on other samples of the same sizes: %s" % error
         if problem:
             raise NetworkError("%s changes with its input: %s\n  expected: a module that does the same to every sample\n  help: look at %s"
                                % (network.name, problem, where))
+    return failed
+
+
+def _is_by_chance(network: Network, module: Any, given: _inputs.Inputs, stage: str) -> bool:
+    """Whether it is another network on the same inputs, too, by what it draws."""
+    import torch
+
+    def drawing(tensor: Any, seed: int) -> Any:
+        torch.manual_seed(seed)
+        return tensor
+
+    for seed in range(DRAWN):
+        with contextlib.suppress(NetworkError), torch.random.fork_rng(devices=[]):
+            onnx, _ = _traced(module, given, stage, SAMPLES, lambda tensor: drawing(tensor, seed))
+            if network.operations() != replace(network, onnx=onnx).operations():
+                return True
+    return False

@@ -819,3 +819,111 @@ class Skipping(nn.Module):
             if not self.training or random.random() > 0.5:
                 x = torch.relu(layer(x))
         return self.write(x)
+
+
+class Swapped(nn.Module):
+    """Normalises sequences whose channels come last: two layers read what the norm gives, transposed back."""
+    def __init__(self, norm, is_copied=False):
+        super().__init__()
+        self.first, self.norm, self.second, self.last = nn.Linear(16, 64), norm, nn.Linear(64, 64), nn.Linear(64, 5)
+        self.is_copied = is_copied
+
+    def forward(self, x):
+        x = self.first(x).transpose(1, 2)
+        x = self.norm(x.contiguous() if self.is_copied else x).transpose(1, 2)
+        return self.last(torch.tanh(self.second(x)) * self.last.weight.mean() + x).mean(1)
+
+
+class Bent(nn.Module):
+    """An element-wise function of transposed numbers."""
+    def __init__(self, function):
+        super().__init__()
+        self.first, self.function, self.second, self.third = nn.Linear(16, 64), function, nn.Linear(64, 8), nn.Linear(64, 8)
+
+    def forward(self, x):
+        x = self.function(self.first(x).transpose(1, 2)).transpose(1, 2)
+        return (self.second(x) * self.third(x)).mean(1)
+
+
+class Saving(nn.Module):
+    """Runs some of its blocks in checkpoints that are not reentrant."""
+    def __init__(self, block, places):
+        super().__init__()
+        self.blocks, self.last, self.places = nn.ModuleList(block() for _ in range(3)), nn.Linear(64, 3), places
+
+    def forward(self, x):
+        for place, block in enumerate(self.blocks):
+            x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) if place in self.places else block(x)
+        return self.last(x.mean(1))
+
+
+class Reading(nn.Module):
+    """Classifies by what an LSTM gives at every step."""
+    def __init__(self, features, hidden, layers):
+        super().__init__()
+        self.layer, self.classify = nn.LSTM(features, hidden, layers, batch_first=True), nn.Linear(hidden, 5)
+
+    def forward(self, x):
+        return self.classify(self.layer(x)[0]).mean(1)
+
+
+class Plain(nn.Module):
+    """Attention of three axes, without heads, in a checkpoint or not."""
+    def __init__(self, is_saving):
+        super().__init__()
+        self.read, self.last, self.is_saving = nn.Linear(64, 192), nn.Linear(64, 5), is_saving
+
+    def attend(self, x):
+        return nn.functional.scaled_dot_product_attention(*self.read(x).chunk(3, -1))
+
+    def forward(self, x):
+        x = torch.utils.checkpoint.checkpoint(self.attend, x, use_reentrant=False) if self.is_saving else self.attend(x)
+        return self.last(x).mean(1)
+
+
+class Dropping(nn.Module):
+    """Leaves out layers by numbers that PyTorch draws, as transformers' LayerDrop does."""
+    def __init__(self, share):
+        super().__init__()
+        self.layers, self.write, self.share = nn.ModuleList(nn.Linear(64, 64) for _ in range(8)), nn.Linear(64, 5), share
+
+    def forward(self, x):
+        for layer in self.layers:
+            if torch.rand([]) >= self.share:
+                x = torch.relu(layer(x))
+        return self.write(x)
+
+
+class Boxes(nn.Module):
+    """Looks up how high boxes are, of which the upper edges come first."""
+    def __init__(self):
+        super().__init__()
+        self.heights, self.write = nn.Embedding(16, 32), nn.Linear(32, 4)
+
+    def forward(self, boxes):
+        if (boxes < 0).any():
+            raise ValueError("no boxes")
+        return self.write(self.heights(boxes[:, :, 1] - boxes[:, :, 0])).mean(1)
+
+
+class Penalised(nn.Module):
+    """Gives how its result changes with its input, too, as for a gradient penalty."""
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(64, 256), nn.Softplus(), nn.Linear(256, 1))
+
+    def forward(self, x):
+        x = x.detach().requires_grad_(True)
+        y = self.layers(x)
+        return torch.cat([y, torch.autograd.grad(y.sum(), x, create_graph=True)[0].norm(dim=1, keepdim=True)], 1)
+
+
+class Overheard(nn.Module):
+    """Reads what its own hook keeps."""
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.kept = nn.Linear(8, 8), nn.Linear(8, 2), {}
+        self.first.register_forward_hook(lambda part, inputs, result: self.kept.update(first=result))
+
+    def forward(self, x):
+        return self.last(torch.relu(self.first(x)) + self.kept["first"])

@@ -18,10 +18,11 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _following, _inputs, _private
-from networks import (Adapted, Applied, Attending, Attentive, Averaged, Bags, Chosen, Collecting, Compared, Crossed, Doubtful, Feeding, Fixed, Gained, Greatest, Guarded, Halved,
-                      Images, Joined, Letters, Losing, Magnified, Masked, Momentum, Normalised, OneNumber, Padded, Painted, Paired, Placed,
-                      Pooled, Recurrent, Remembering, Rotated, RunAgain, Scaled, Segments, Shaped, Sharpened, Skipping, Spectra, Spelled, Tokens, Trailing, Turned, Turning, Twice,
-                      Unfolded, Ungraded, Unpooled, Unread, Upsampled, Upside, Waves, Windows, Words, between)
+from networks import (Adapted, Applied, Attending, Attentive, Averaged, Bags, Bent, Boxes, Chosen, Collecting, Compared, Crossed, Doubtful, Dropping, Feeding, Fixed,
+                      Gained, Greatest, Guarded, Halved, Images, Joined, Letters, Losing, Magnified, Masked, Momentum, Normalised, OneNumber, Overheard, Padded, Painted,
+                      Paired, Penalised, Placed, Plain, Pooled, Reading, Recurrent, Remembering, Rotated, RunAgain, Saving, Scaled, Segments, Shaped, Sharpened, Skipping,
+                      Spectra, Spelled, Swapped, Tokens, Trailing, Turned, Turning, Twice, Unfolded, Ungraded, Unpooled, Unread, Upsampled, Upside, Waves, Windows, Words,
+                      between)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FINGERPRINT = os.path.join(ROOT, "fingerprinting", "epyc-1-core", "imagenet")
@@ -122,6 +123,71 @@ class Estimates(unittest.TestCase):
             estimated = perf4sight.estimate_memory(model, inputs, optimizer="sgd_without_momentum").tensors_bytes
             self.assertLess(abs(estimated / counted(model, inputs) - 1), within, type(model).__name__)
 
+    def check_counted(self, model, inputs, name, within=0.002):
+        """Checks a module's memory against what PyTorch's allocator gives three steps."""
+        estimated, real = perf4sight.estimate_memory(model, inputs, optimizer="sgd_without_momentum").tensors_bytes, counted(model, inputs, 3)
+        self.assertLess(abs(estimated / real - 1), within, (name, estimated, real))
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_kernels_decide_how_results_of_transposed_tensors_lie(self):
+        # A batch norm gives what is contiguous, so that both linear layers copy it; a norm of instances copies what it reads.
+        for norm in (nn.BatchNorm1d(64), nn.InstanceNorm1d(64, affine=True), nn.InstanceNorm1d(64), nn.GroupNorm(8, 64)):
+            for is_copied in (False, True):
+                self.check_counted(Swapped(norm, is_copied), torch.rand(8, 128, 16), (norm, is_copied))
+        for function in (nn.ELU(), nn.Softplus(), nn.Hardtanh(), nn.LogSigmoid(), nn.GLU(2)):
+            self.check_counted(Bent(function), torch.rand(8, 128, 16), function)
+        images = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.InstanceNorm2d(32, affine=True), nn.ReLU(), nn.Conv2d(32, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.check_counted(images.to(memory_format=torch.channels_last), IMAGES.to(memory_format=torch.channels_last), "channels_last")
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_checkpoints_within_the_module_are_followed(self):
+        def encoder():
+            return nn.TransformerEncoderLayer(64, 4, 256, 0.0, batch_first=True)
+
+        def residual():
+            return nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 256), nn.GELU(), nn.Dropout(0.1), nn.Linear(256, 64))
+        for block in (encoder, residual):
+            for places in ((0,), (1,), (0, 1, 2)):
+                model, inputs = Saving(block, places), torch.rand(8, 60, 64)
+                self.check_counted(model, inputs, (block, places), 0.0005)
+                self.assertFalse(perf4sight.estimate_memory(model, inputs).warnings, (block, places))
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_attention_without_heads_is_that_of_one(self):
+        for is_saving in (False, True):
+            self.check_counted(Plain(is_saving), torch.rand(8, 60, 64), is_saving)
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_numbers_that_pytorch_draws_may_decide_what_a_module_does(self):
+        # Whatever is left out, memory lies between that of no layer and of all; it was refused as a module that changes with its input.
+        inputs = torch.rand(512, 64)
+        least, most = counted(Dropping(1.1), inputs), counted(Dropping(0.0), inputs)
+        estimate = perf4sight.estimate_memory(Dropping(0.5), inputs, optimizer="sgd_without_momentum")
+        self.assertTrue(least < estimate.tensors_bytes < 1.005 * most, (least, estimate, most))
+        self.assertRegex(str(estimate.warnings), "changes by chance|from one step to the next")
+        self.assertIn("changes by chance", str(perf4sight.predict(Dropping(0.5), inputs, target="cpu").warnings))
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_other_integers_that_mean_nothing_say_nothing_of_a_module(self):
+        boxes = torch.tensor([3, 9]).expand(8, 24, 2).clone()
+        self.check_counted(Boxes(), boxes, "boxes")
+        self.assertRegex(str(perf4sight.estimate_memory(Boxes(), boxes).warnings), "1 others made no difference; it does not run on 2 others")
+
+    @unittest.skipIf(torch.__version__ < "2.1", "the step of a module is followed from PyTorch 2.1 on")
+    def test_gradients_within_a_module_are_followed(self):
+        self.check_counted(Penalised(), torch.rand(64, 64), "penalty", 0.005)
+
+    def test_a_module_that_reads_what_its_hooks_keep_is_told_that_they_are_not_called(self):
+        with self.assertRaisesRegex(perf4sight.NetworkError, "KeyError: 'first'.*; hooks on these were not called, .*: first"):
+            perf4sight.estimate_memory(Overheard(), torch.rand(4, 8))
+
+    @unittest.skipIf(torch.__version__ < "2.15", "the buffers of oneDNN are those of PyTorch 2.15")
+    def test_what_an_lstm_keeps_and_borrows_is_rounded_to_pages(self):
+        # 0.95 % low for the first where it was taken to grow evenly with the time steps.
+        for batch, steps, features, hidden, layers in [(4, 30, 96, 96, 1), (4, 30, 16, 20, 1), (4, 30, 64, 128, 1), (16, 20, 16, 16, 2)]:
+            model, inputs = Reading(features, hidden, layers), torch.rand(batch, steps, features)
+            self.check_counted(model, inputs, (batch, steps, features, hidden, layers), 0.001)
+
     def test_what_nobody_trains_lies_there_and_no_more(self):
         # Rows of a table that nothing reads; their gradients would be as large, and Adam keeps that twice.
         def needs(rows, kind):
@@ -147,8 +213,7 @@ class Estimates(unittest.TestCase):
                                       (Recurrent(nn.GRU), torch.rand(16, 20, 16), 0.01),
                                       (Recurrent(nn.GRU, 2), torch.rand(16, 20, 16), 0.01), (Recurrent(nn.LSTM), torch.rand(16, 20, 16), 0.03),
                                       (Averaged(), torch.rand(16, 20, 24), 0.001), (Averaged(32), torch.rand(16, 20, 24), 0.001),
-                                      # A segment keeps the state of random generators, 5 kB each, which is not counted.
-                                      (Segments(), IMAGES, 0.006), (Upsampled(), torch.rand(8, 4, 64), 0.01),
+                                      (Segments(), IMAGES, 0.001), (Upsampled(), torch.rand(8, 4, 64), 0.01),
                                       # What kernels of sequences of many words borrow is that of volumes here.
                                       (Letters(), torch.randint(0, 60, (8, 20, 10)), 0.02), (Windows(), torch.rand(8, 64, 3), 0.001),
                                       # What decides how it is padded is a quotient of integers.
@@ -198,6 +263,10 @@ class Estimates(unittest.TestCase):
         self.assertLess(point.tensors_low_bytes, 0.9 * point.tensors_bytes)
         self.assertLessEqual(point.tensors_low_bytes, 1.005 * first)
         self.assertIn("others may take more", str(answer.warnings))
+        random.seed(1)
+        estimate = perf4sight.estimate_memory(model, inputs, optimizer="sgd_without_momentum")
+        self.assertEqual((estimate.tensors_low_bytes, estimate.tensors_high_bytes), (point.tensors_low_bytes, point.tensors_high_bytes))
+        self.assertRegex(str(estimate), r"for its tensors \(.* – .*\)")
         # A step that comes may take as much more as the least takes less.
         self.assertAlmostEqual(point.tensors_low_bytes + point.tensors_high_bytes, 2 * point.tensors_bytes, delta=4096)
 

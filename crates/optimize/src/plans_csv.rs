@@ -95,9 +95,8 @@ pub(crate) fn read_with_warnings(file: &Path) -> Result<(Vec<MeasuredPlan>, Vec<
     let (rows, ignored) = read_unchecked(file)?;
     let measured = rows.iter().map(|row| {
         row.step_ms.map(|step_ms| MeasuredPlan { plan: row.plan, step_ms }).ok_or_else(|| {
-            Error::input("this plan has no measured step")
-                .expected("a positive number as step_ms or step_s")
-                .line(row.line)
+            let error = Error::input("this plan has no measured step").line(row.line);
+            ignored.iter().cloned().fold(error.expected("a positive number as step_ms or step_s"), Error::help)
         })
     });
     let measured: Vec<MeasuredPlan> = measured.collect::<Result<_>>().map_err(|error| error.file(file))?;

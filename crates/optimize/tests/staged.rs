@@ -125,6 +125,25 @@ fn heads_that_plans_cannot_divide_are_refused() -> Result<()> {
     Ok(())
 }
 
+/// A measurement whose name is misspelled is none that is missing; one of the fit says nothing of those that are.
+#[test]
+fn measurements_that_are_misspelled_or_missing_are_told() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plans.json");
+    let text = std::fs::read_to_string(self::file("plans.json")).unwrap();
+    for (name, wrong) in [("real", "rael"), ("max_mem", "maxmem")] {
+        std::fs::write(&file, text.replacen(&format!("\"{name}\""), &format!("\"{wrong}\""), 1)).unwrap();
+        let error = read_staged_plans(&file).unwrap_err().to_string();
+        assert!(error.contains(&format!("there is no {name}, but \"{wrong}\"")), "{error}");
+    }
+    let mut plans = plans()?;
+    let step = plans[0].step_s.take();
+    let model = StagedModel::fit(&plans, cluster()?)?;
+    plans[0].step_s = step;
+    assert_eq!([0, 1].map(|plan| model.are_fitted(&plans[plan])), [[false, true], [true, true]]);
+    Ok(())
+}
+
 /// Of the first plan: a layer that two stages have, and a node of more GPUs than the degree.
 #[test]
 fn plans_that_contradict_themselves_are_refused() {

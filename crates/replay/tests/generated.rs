@@ -650,6 +650,50 @@ fn steps_that_differ_are_answered_by_their_mean() {
     }
 }
 
+/// Work of two ranks that varies by chance takes as long for both: that one does as the other brings nothing. If it takes 30 % longer on rank 1, without
+/// that the ranks take what two such take on average: the mean over all pairs of the other's steps.
+#[test]
+fn ranks_that_vary_by_chance_stay_as_they_are_if_one_does_as_the_other() {
+    let drawn = |rank: u32, number: u32| {
+        f64::from((7919 * (number + 1) * (rank + 3) + 104_729 * (number * number + 5 * rank)) % 1000) / 50.0
+    };
+    for slower in [1.0, 1.3] {
+        let folder = TempDir::new().unwrap();
+        let work =
+            |rank: u32, number: u32| 1000.0 * (20.0 + drawn(rank, number)) * if rank == 1 { slower } else { 1.0 };
+        for rank in 0..2 {
+            let mut begin = 0.0;
+            let events = (0..24).flat_map(|number| {
+                let (own, end) = (work(rank, number), work(0, number).max(work(1, number)) + 5_000.0);
+                let reduced = on(20, "kernel", ALL_REDUCE, [begin + own, end - own], &OF_ALL_REDUCE[1..]);
+                let events = [step(number, [begin, end + 100.0]), on(20, "kernel", "gemm", [begin, own], ""), reduced];
+                begin += end + 200.0;
+                events
+            });
+            write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+        }
+        let all: Vec<f64> = (0..24).map(|number| 20.0 + drawn(0, number)).collect();
+        let pairs = all.iter().flat_map(|one| all.iter().map(|other| one.max(*other)));
+        let truth = 5.1 + pairs.sum::<f64>() / 576.0;
+        let replayed = asked(&folder, "rank 1 as the others");
+        let (_, outcome) = replayed.answered_scenarios().next().unwrap();
+        let [time, low, high] = [outcome.after.time, outcome.after.low, outcome.after.high].map(|time| time / 1e6);
+        assert!(
+            (low..=high).contains(&truth) && (time / truth - 1.0).abs() < 0.05,
+            "{slower}: {time} ({low} to {high}) for {truth}"
+        );
+    }
+}
+
+/// All-reduces of one size do not show what of their 10 ms is latency: all of it is communication, of a step of 50.
+#[test]
+fn communication_is_stretched_whatever_it_is_made_of() {
+    let folder = TempDir::new().unwrap();
+    write_steps(folder.path(), |_, _| 0.0);
+    let [before, after] = before_and_after(&folder, "communication x 2");
+    assert!((after - before - 10.0).abs() < 0.5, "{before} {after}");
+}
+
 /// Steps whose kernels take 29, 9 and 19 ms, each with a kernel more than the one before, and an all-reduce that nothing waits for: that of 19 stands for all.
 #[test]
 fn of_steps_that_are_all_of_another_kind_that_of_median_length_is_replayed() {
@@ -2106,9 +2150,9 @@ fn a_pair_whose_link_is_slow_is_told() {
     let link = analysis.waiting.slow_link(&analysis.exchanges).unwrap();
     assert_eq!((link.operation, link.ranks), (CollectiveOperation::AllReduce, vec![1, 4]));
     assert_eq!([link.times, 1e3 * link.longer].map(f64::round), [6.0, 50.0]);
-    // Of two, it is the one whose ranks the others wait for.
+    // Of two, it takes several times as long, or is the one whose ranks the others wait for.
     let analysis = pairs_with_a_slow_link(2);
-    assert_eq!(analysis.waiting.slow_link(&analysis.exchanges), None);
+    assert_eq!(analysis.waiting.slow_link(&analysis.exchanges).unwrap().ranks, [1, 3]);
     let of = |rank: usize| analysis.waiting.slow_link_of(&analysis.exchanges, rank);
     assert_eq!(of(0), None);
     let link = of(analysis.stragglers[0].rank).unwrap();

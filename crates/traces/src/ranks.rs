@@ -142,6 +142,8 @@ struct RankTraces {
     further: Vec<(u32, Trace)>,
     /// The number of traces so far that did not continue another one.
     place: u32,
+    /// The ranks of files that do not say which they are of.
+    by_place: Vec<u32>,
 }
 
 impl RankTraces {
@@ -156,6 +158,7 @@ impl RankTraces {
                 continue;
             }
             let rank = known.unwrap_or(self.place);
+            self.by_place.extend((alone && known.is_none()).then_some(rank));
             self.place += 1;
             match self.known.get(&rank) {
                 _ if is_further_process(file) => self.further.push((rank, part.finish())),
@@ -169,6 +172,10 @@ impl RankTraces {
     fn finish(self) -> Vec<RankTrace> {
         let mut ranks: BTreeMap<u32, Trace> =
             self.known.into_iter().map(|(rank, cycles)| (rank, cycles.finish())).collect();
+        let assumed = assumed_ranks(&self.by_place, &ranks);
+        if let Some((_, first)) = ranks.iter_mut().next() {
+            first.damage.of_other_files.extend(assumed);
+        }
         self.further.into_iter().for_each(|(rank, trace)| add_further(rank, trace, &mut ranks));
         ranks.into_iter().map(|(rank, trace)| RankTrace { rank, trace }).collect()
     }
@@ -204,6 +211,17 @@ impl Trace {
     pub fn rank(&self) -> Option<u32> {
         self.header.rank.or_else(|| rank_in_name(&self.file))
     }
+}
+
+/// That files of several ranks are numbered in the order of their names.
+fn assumed_ranks(by_place: &[u32], ranks: &BTreeMap<u32, Trace>) -> Option<String> {
+    let name = |rank: &u32| {
+        let file = ranks.get(rank)?.file.file_name()?.to_string_lossy().into_owned();
+        Some(format!("rank {rank} is {file}"))
+    };
+    let named = list_text(by_place.iter().filter_map(name), NAMED);
+    let is_one = ranks.len() < 2 || named.is_empty();
+    (!is_one).then(|| format!("neither the traces nor the names of their files say which ranks these are of; they are numbered in that order: {named}"))
 }
 
 fn duplicate_rank(rank: u32, file: &Path, other: &Path) -> Error {

@@ -18,7 +18,6 @@ struct PlanInFile {
     real: Option<f64>,
     /// Bytes.
     max_mem: Option<f64>,
-    file: Option<String>,
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
 }

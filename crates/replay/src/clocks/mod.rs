@@ -121,9 +121,10 @@ impl RankClocks {
             let slower = if drift.rate > 0.0 { "slower" } else { "faster" };
             format!("the clock of rank {rank} goes {percent} {slower} than that of the first rank; its times are corrected by that")
         });
-        let by_steps =
-            self.ranks.iter().zip(&job.ranks).filter(|(clock, _)| is_whole_steps(clock.offset, median_step(job)));
-        let by_steps = by_steps.map(|(clock, rank)| {
+        let unsure =
+            self.ranks.iter().zip(&job.ranks).enumerate().filter(|(rank, _)| !job.renumbered.contains_key(rank));
+        let by_steps = unsure.filter(|(_, (clock, _))| is_whole_steps(clock.offset, median_step(job)));
+        let by_steps = by_steps.map(|(_, (clock, rank))| {
             format!(
                 "the clock of rank {} is off by about as long as whole steps take, {}: if its host is that of the first rank, its steps are numbered otherwise",
                 rank.number,

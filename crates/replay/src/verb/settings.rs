@@ -61,6 +61,7 @@ Examples:
 Changes of --what-if; factors are from 0.000001 to 1000000. What each assumes: docs/replay.md.
   bandwidth x 0.5                    links carry half as many bytes a second
   latency x 2                        messages take twice as long to arrive
+  communication x 0.5                all exchanges between ranks take half as long
   ranks = 64                         more ranks that do what the recorded ones do
   ranks = 64 by tree                 the same with another algorithm of all-reduce: ring, tree
   ranks = 64 on 8 nodes              all-reduce within nodes, then between them

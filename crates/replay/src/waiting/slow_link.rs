@@ -22,8 +22,10 @@ pub struct SlowLink {
 const SLOW: f64 = 1.5;
 /// And this percentile of them too: on a busy machine some exchanges of every link take long.
 const LOW_PERCENTILE: f64 = 25.0;
-/// Fewer sets of ranks do not show what is usual.
+/// Fewer sets of ranks do not show what is usual: one of two is slow where it takes this many times as long, or where others wait for one of its
+/// ranks.
 const FEWEST: usize = 3;
+const SLOW_OF_TWO: f64 = 3.0;
 
 /// Milliseconds of the exchanges of some ranks.
 type ExchangeTimesByRanks = BTreeMap<Vec<usize>, Vec<f64>>;
@@ -32,23 +34,24 @@ impl JobWaiting {
     /// The ranks whose exchanges take longest, compared with those of the same kind and size among as many other ranks. None if no link takes much
     /// longer, or only by as much as clocks may be off.
     pub fn slow_link(&self, exchanges: &RankExchanges) -> Option<SlowLink> {
-        self.slowest_link(exchanges, FEWEST)
+        self.slowest_link(exchanges, SLOW_OF_TWO)
     }
 
     /// The same if it is of a rank that others wait for: that its link is the slow one of two is then no chance.
     pub fn slow_link_of(&self, exchanges: &RankExchanges, rank: usize) -> Option<SlowLink> {
-        self.slowest_link(exchanges, 2).filter(|link| link.ranks.contains(&rank))
+        self.slowest_link(exchanges, SLOW).filter(|link| link.ranks.contains(&rank))
     }
 
-    fn slowest_link(&self, exchanges: &RankExchanges, fewest: usize) -> Option<SlowLink> {
+    fn slowest_link(&self, exchanges: &RankExchanges, slow_of_two: f64) -> Option<SlowLink> {
         let mut links: BTreeMap<(CollectiveOperation, &Vec<usize>), [f64; 2]> = BTreeMap::new();
         let times = self.times(exchanges);
-        for ((operation, ..), alike) in times.iter().filter(|(_, alike)| alike.len() >= fewest) {
+        for ((operation, ..), alike) in times.iter().filter(|(_, alike)| alike.len() > 1) {
+            let slow = if alike.len() < FEWEST { slow_of_two } else { SLOW };
             for (ranks, own) in alike {
                 let others: Vec<f64> =
                     alike.iter().filter(|(other, _)| *other != ranks).map(|(_, times)| median(times)).collect();
                 let (time, other) = (median(own), median(&others));
-                if time - other > self.uncertainty && percentile(own, LOW_PERCENTILE) >= SLOW * other {
+                if time - other > self.uncertainty && percentile(own, LOW_PERCENTILE) >= slow * other {
                     let [all, usual] = links.entry((*operation, ranks)).or_default();
                     *all += time * own.len() as f64;
                     *usual += other * own.len() as f64;

@@ -17,7 +17,7 @@ impl StepChange for OtherLatency {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         if !scenario.communication.groups.iter().flatten().any(|cost| cost.latency_known) {
             return Err(Error::input("the latency of messages is not known: all operations have nearly the same size")
-                .help("record operations of several sizes, or give a table of nccl-tests"));
+                .help("record operations of several sizes, or give a table of nccl-tests; communication x 2 changes latency and bytes alike"));
         }
         scale_transfers(scenario, |latency, bytes| latency * self.0 + bytes);
         for cost in scenario.communication.groups.iter_mut().flatten() {

@@ -5,6 +5,7 @@ mod added_time;
 mod bandwidth;
 mod bucket_cap;
 mod clause;
+mod communication;
 mod devices;
 mod half_rates;
 mod in_half;
@@ -141,9 +142,10 @@ pub struct WhatIfForm {
 }
 
 /// All ways to write changes.
-pub const FORMS: [WhatIfForm; 12] = [
+pub const FORMS: [WhatIfForm; 13] = [
     WhatIfForm { example: "bandwidth x 0.5", parse: |clause, _| bandwidth::parse(clause) },
     WhatIfForm { example: "latency x 2", parse: |clause, _| latency::parse(clause) },
+    WhatIfForm { example: "communication x 0.5", parse: |clause, _| communication::parse(clause) },
     WhatIfForm { example: "ranks = 64", parse: |clause, _| ranks::parse(clause) },
     WhatIfForm { example: "rank 3 as the others", parse: |clause, _| rank::parse(clause) },
     WhatIfForm { example: "bucket_cap_mb = 8", parse: |clause, _| bucket_cap::parse(clause) },

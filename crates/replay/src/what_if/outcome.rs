@@ -9,7 +9,7 @@ use crate::graph::recorded::{RecordedSteps, UnlikeSteps};
 use crate::graph::{NodeId, StepGraph, WorkKind};
 use crate::simulate::{CriticalShare, NodeSchedule, critical_path, shares, simulate};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::stats::{mean, percentile};
+use perf4sight_base::stats::{mean, median, percentile, spearman};
 use perf4sight_base::summary::{MISSES, quantile};
 use perf4sight_base::units::Milliseconds;
 use perf4sight_traces::rank_list;
@@ -317,10 +317,66 @@ fn times_of_all(
     communication: &CommunicationCosts,
     changes: &[&dyn StepChange],
 ) -> Result<Vec<[f64; 2]>> {
-    (0..recorded.steps.len())
-        .into_par_iter()
-        .map(|index| times(recorded.step(index), communication.clone(), changes))
-        .collect()
+    let drawn = RankDraws::find(recorded, changes);
+    let times = |index| times_of_recorded(recorded, index, (communication, changes), drawn.as_ref());
+    (0..recorded.steps.len()).into_par_iter().map(times).collect()
+}
+
+/// A rank that does as the others do, and varies from step to step by itself.
+struct RankDraws {
+    rank: u32,
+}
+
+/// Ranks vary together where the correlation of their work over the steps is this high: they train on alike samples, or wait for one machine.
+const TOGETHER: f64 = 0.5;
+/// Fewer steps show no correlation.
+const FEWEST_DRAWS: usize = 6;
+
+impl RankDraws {
+    /// None where ranks vary together, or too few steps show whether they do.
+    fn find(recorded: &RecordedSteps, changes: &[&dyn StepChange]) -> Option<Self> {
+        let rank = changes.iter().find_map(|change| change.rank_as_others())?;
+        let numbers: Vec<u32> = recorded.typical.ranks.iter().map(|rank| rank.number).collect();
+        let work = |of: u32| -> Vec<f64> { (0..recorded.steps.len()).map(|step| work(recorded, step, of)).collect() };
+        let others: Vec<Vec<f64>> =
+            numbers.iter().filter(|number| **number != rank).map(|number| work(*number)).collect();
+        let middle = |step: usize| median(&others.iter().map(|other| other[step]).collect::<Vec<_>>());
+        let middle: Vec<f64> = (0..recorded.steps.len()).map(middle).collect();
+        let correlation = spearman(&work(rank), &middle);
+        (recorded.steps.len() >= FEWEST_DRAWS && correlation < TOGETHER).then_some(RankDraws { rank })
+    }
+}
+
+/// Nanoseconds that the threads and streams of a rank work in a recorded step.
+fn work(recorded: &RecordedSteps, step: usize, rank: u32) -> f64 {
+    let graph = &recorded.typical.graph;
+    let works = |id: &NodeId| {
+        matches!(graph.node(*id).kind, WorkKind::Operation | WorkKind::Kernel)
+            && graph.resource_of(*id).rank == Some(rank)
+    };
+    graph.ids().filter(works).map(|id| recorded.duration(step, id) as f64).sum()
+}
+
+/// Nanoseconds of a recorded step without changes and with them. A rank that does as the others do would vary as they do, but not in the same steps: it
+/// takes what they took in the next one.
+fn times_of_recorded(
+    recorded: &RecordedSteps,
+    index: usize,
+    (communication, changes): (&CommunicationCosts, &[&dyn StepChange]),
+    drawn: Option<&RankDraws>,
+) -> Result<[f64; 2]> {
+    let (times, mut changed) = compared(recorded.step(index), communication.clone(), changes)?;
+    let Some(RankDraws { rank }) = drawn else { return Ok(times) };
+    let next = recorded.step((index + 1) % recorded.steps.len());
+    let (_, next) = compared(next, communication.clone(), changes)?;
+    let (graph, of_next) = (&mut changed.step.graph, &next.step.graph);
+    if graph.nodes().len() != of_next.nodes().len() {
+        return Ok(times);
+    }
+    let own: Vec<NodeId> = graph.ids().filter(|id| graph.resource_of(*id).rank == Some(*rank)).collect();
+    let own = own.into_iter().filter(|id| graph.node(*id).kind != WorkKind::Launch).collect::<Vec<_>>();
+    own.into_iter().for_each(|id| graph.set_duration(id, of_next.node(id).duration));
+    Ok([times[0], length(&changed.step, &simulate(&changed.step.graph))?])
 }
 
 /// The means over steps, without changes and with them.
@@ -371,7 +427,8 @@ pub(crate) fn depends_on_step(
 ) -> Result<bool> {
     let all = &references(changes);
     let usual = ratio(recorded.typical.clone(), communication.clone(), all)?;
-    let times = |index| times(recorded.step(index), communication.clone(), all);
+    let drawn = RankDraws::find(recorded, all);
+    let times = |index| times_of_recorded(recorded, index, (communication, all), drawn.as_ref());
     let mut of_steps: Vec<[f64; 2]> = recorded.quiet().into_par_iter().map(times).collect::<Result<_>>()?;
     let off = |[before, after]: &[f64; 2]| (after - usual * before).abs();
     of_steps.sort_by(|one, other| off(one).total_cmp(&off(other)));

@@ -2,7 +2,7 @@
 
 use super::joins::{self, ThreadJoin};
 use super::meeting::{ExchangeMeeting, ExchangeMember};
-use super::rows::{GradientRow, PartRows, RankStep};
+use super::rows::{GradientRow, PartRows, RankStep, RowEdge};
 use super::waits;
 use crate::collectives::{CollectiveOperation, RankExchange, RankExchanges};
 use crate::graph::step::{
@@ -130,8 +130,8 @@ impl StepAssembler<'_> {
     fn kernels(&self, place: usize) -> BTreeMap<usize, usize> {
         let rows = &self.reference[place];
         let own = of_rank(self.steps, place);
-        let launches = rows.launches.iter().filter(|(gap, launch)| waits::always_ends_before(&own, *launch, *gap));
-        let kernels = launches.map(|(gap, launch)| (*launch, gap + 1));
+        let launches = rows.launches().filter(|edge| waits::always_ends_before(&own, edge.awaited, edge.waiting));
+        let kernels = launches.map(|edge| (edge.awaited, edge.waiting + 1));
         kernels.filter(|(_, kernel)| rows.rows[*kernel].kind == WorkKind::Kernel).collect()
     }
 
@@ -143,39 +143,25 @@ impl StepAssembler<'_> {
     }
 
     fn track(&mut self, rank: &JobRank, rows: &RankStep, track: usize) -> ResourceId {
-        let (id, range) = &rows.tracks[track];
-        let is_stream =
-            rows.rows[range.clone()].iter().any(|row| matches!(row.kind, WorkKind::Kernel | WorkKind::Wait));
-        let kind = if is_stream { ResourceKind::Stream } else { ResourceKind::Thread };
+        let (id, _) = &rows.tracks[track];
+        let kind = if rows.is_stream(track) { ResourceKind::Stream } else { ResourceKind::Thread };
         let name = rank.trace.tracks[id.index()].thread.clone();
         self.builder.resource(Resource { rank: Some(rank.number), kind, name })
     }
 
-    /// Launches, synchronisations, backward operations, dependencies that the trace contains, and what threads and streams of the rank
-    /// waited for by all appearances.
+    /// What rows of the rank wait for: by the trace, and what threads and streams waited for by all appearances.
     fn edges_within(&mut self, place: usize) {
         let rows = &self.reference[place];
-        let launches = rows.launches.iter().map(|(row, launch)| (*launch, *row, EdgeKind::Launch));
-        let waits = rows.synchronisations.iter().map(|(row, kernel)| (*kernel, *row, EdgeKind::Synchronisation));
-        let assumed = rows.assumed_waits.iter().map(|(row, kernel)| (*kernel, *row, EdgeKind::AssumedWait));
-        let backward = rows.backward.iter().map(|(forward, row)| (*forward, *row, EdgeKind::ForwardBackward));
         let own = of_rank(self.steps, place);
-        let inferred = waits::between_tracks(rows, &own).into_iter();
-        let inferred = inferred.map(|(from, to)| (from, to, EdgeKind::Synchronisation));
-        let inferred =
-            inferred.chain(self.joins[place].iter().map(|join| (join.last, join.row, EdgeKind::Synchronisation)));
-        let recorded = rows.dependencies.iter().map(|(done, row)| (*done, *row, EdgeKind::Data));
-        let is_true = |(from, to, _): &(usize, usize, EdgeKind)| waits::always_ends_before(&own, *from, *to);
-        let edges: Vec<(usize, usize, EdgeKind)> = launches
-            .chain(waits)
-            .chain(assumed)
-            .chain(backward)
-            .chain(inferred)
-            .chain(recorded)
-            .filter(is_true)
-            .collect();
-        for (from, to, kind) in edges {
-            self.builder.edge(self.id(place, from), self.id(place, to), kind);
+        let mut recorded = rows.edges.clone();
+        recorded.sort_by_key(|edge| edge.kind);
+        let joins = self.joins[place].iter();
+        let joins =
+            joins.map(|join| RowEdge { awaited: join.last, waiting: join.row, kind: EdgeKind::Synchronisation });
+        let edges = recorded.into_iter().chain(waits::between_tracks(rows, &own)).chain(joins);
+        let is_true = |edge: &RowEdge| waits::always_ends_before(&own, edge.awaited, edge.waiting);
+        for RowEdge { awaited, waiting, kind } in edges.filter(is_true) {
+            self.builder.edge(self.id(place, awaited), self.id(place, waiting), kind);
         }
     }
 

@@ -1,27 +1,29 @@
 //! Backward operations and the forward operations that they follow, as the arrows of PyTorch's profiler connect them.
 
-use super::rows::RankStep;
+use super::rows::{RankStep, RowEdge};
+use crate::graph::EdgeKind;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{EventCategory, EventPhase, Trace, TraceEvent};
 use std::collections::HashMap;
 
-/// Pairs of rows of different threads: the last one of a forward operation, and the first one of its backward operation. On
+/// The first rows of backward operations, which wait for the last one of their forward operation on another thread. On
 /// one thread the order of the rows is enough.
-pub(super) fn pairs(trace: &Trace, window: Interval, step: &RankStep) -> Vec<(usize, usize)> {
+pub(super) fn edges(trace: &Trace, window: Interval, step: &RankStep) -> Vec<RowEdge> {
     let [first, last] = [window.0, window.1].map(|moment| trace.events.partition_point(|event| event.start < moment));
     let arrows = trace.events[first..last].iter().filter(|event| event.category == EventCategory::ForwardBackward);
     let mut forwards: HashMap<u64, &TraceEvent> = HashMap::new();
-    let mut pairs = Vec::new();
+    let mut edges = Vec::new();
+    let edge = |(awaited, waiting)| RowEdge { awaited, waiting, kind: EdgeKind::ForwardBackward };
     for arrow in arrows {
         match (arrow.phase, forwards.get(&arrow.correlation)) {
             (EventPhase::FlowStart, _) => drop(forwards.insert(arrow.correlation, arrow)),
             (EventPhase::FlowEnd, Some(forward)) if forward.track != arrow.track => {
-                pairs.extend(last_row(trace, forward, step).zip(row_at(arrow, step)));
+                edges.extend(last_row(trace, forward, step).zip(row_at(arrow, step)).map(edge));
             }
             (EventPhase::FlowEnd | EventPhase::Complete | EventPhase::Instant, _) => {}
         }
     }
-    pairs
+    edges
 }
 
 /// The last row of the operation at whose beginning an arrow begins.

@@ -1,7 +1,8 @@
 //! Dependencies that the trace itself contains, as edges between rows.
 
-use super::rows::{PartRows, RankStep};
+use super::rows::{PartRows, RankStep, RowEdge};
 use crate::collectives::CollectiveCall;
+use crate::graph::EdgeKind;
 use crate::ranks::JobRank;
 use perf4sight_traces::intervals::Interval;
 use std::collections::HashMap;
@@ -18,7 +19,9 @@ pub(super) fn read(rank: &JobRank, window: Interval, parts: &[(usize, &Collectiv
         let part = |exchange: &u32| exchanges.get(exchange).and_then(|exchange| into.parts.get(exchange).copied());
         let end = |row: usize| into.rows[row].end;
         match (rows, part(on), part(event)) {
-            ((Some(done), Some(before)), _, _) if done != before => into.dependencies.push((done, before)),
+            ((Some(done), Some(before)), _, _) if done != before => {
+                into.edges.push(RowEdge { awaited: done, waiting: before, kind: EdgeKind::Data });
+            }
             ((Some(done), None), _, Some(part)) if end(done) > end(part.launch) => {
                 into.parts.insert(exchanges[event], PartRows { launch: done, ..part });
             }

@@ -2,9 +2,8 @@
 //! `backward`, whose operations run on a thread of the autograd engine, goes on when both are done.
 
 use super::rows::RankStep;
-use super::waits::{CONSISTENT, PROMPT, SHORTEST, computes, consistent, range};
-use crate::graph::{CallTable, WorkKind};
-use perf4sight_base::stats::median;
+use super::waits::{CONSISTENT, PROMPT, SHORTEST, computes, consistent, ends_soon};
+use crate::graph::CallTable;
 use std::collections::BTreeSet;
 
 /// A thread that launches exchanges, and the row of another one that waits until it is done with them.
@@ -22,20 +21,15 @@ pub(super) struct ThreadJoin {
 pub(super) fn all(steps: &[&RankStep], calls: &CallTable) -> Vec<ThreadJoin> {
     let Some(first) = steps.first() else { return Vec::new() };
     let launching: BTreeSet<usize> = first.parts.values().filter_map(|part| first.track_of(part.launch)).collect();
-    let of_threads = launching.iter().copied().filter(|track| is_thread(first, *track));
+    let of_threads = launching.iter().copied().filter(|track| !first.is_stream(*track));
     of_threads.filter_map(|track| join(steps, track, calls)).collect()
-}
-
-fn is_thread(step: &RankStep, track: usize) -> bool {
-    let rows = &step.rows[step.tracks[track].1.clone()];
-    rows.iter().all(|row| !matches!(row.kind, WorkKind::Kernel | WorkKind::Wait | WorkKind::Backlog))
 }
 
 /// The row of another thread that waits for one of them in nearly all steps.
 fn join(steps: &[&RankStep], track: usize, calls: &CallTable) -> Option<ThreadJoin> {
     let first = steps.first()?;
     let last = first.tracks[track].1.end.checked_sub(1)?;
-    let others = (0..first.tracks.len()).filter(|other| *other != track && is_thread(first, *other));
+    let others = (0..first.tracks.len()).filter(|other| *other != track && !first.is_stream(*other));
     let row = others.filter_map(|other| waiting_row(steps, track, other)).find(|row| !computes(first, *row, calls))?;
     Some(ThreadJoin { track, last, row })
 }
@@ -52,10 +46,7 @@ fn waiting_row(steps: &[&RankStep], track: usize, other: usize) -> Option<usize>
         let end = step.rows[row].end;
         Some([end - step.begin_of(other, row), end - done(step, track)?])
     };
-    let times: Vec<[i64; 2]> = steps.iter().map(times).collect::<Option<_>>()?;
-    let [whole, after] = [0, 1].map(|of| median(&times.iter().map(|times| times[of] as f64).collect::<Vec<_>>()));
-    let [differ, differ_after] = [0, 1].map(|of| range(times.iter().map(|times| times[of])));
-    (after <= PROMPT as f64 || (after <= whole / 2.0 && differ >= differ_after)).then_some(row)
+    ends_soon(&steps.iter().map(times).collect::<Option<Vec<_>>>()?).then_some(row)
 }
 
 /// When a thread and the exchanges that it launched are done.

@@ -180,6 +180,11 @@ impl RecordedSteps {
         step
     }
 
+    /// Nanoseconds of a node in one of [`RecordedSteps::steps`], by index.
+    pub(crate) fn duration(&self, step: usize, id: super::NodeId) -> u64 {
+        self.durations[step][id.index()]
+    }
+
     /// The mean of [`RecordedSteps::steps`] in nanoseconds, each as it follows others like it.
     pub fn mean(&self) -> u64 {
         let time = |index| {

@@ -3,7 +3,7 @@
 use super::{backward, dependencies, issuing, passes, streams, threads};
 use crate::clocks::RankClocks;
 use crate::collectives::RankExchanges;
-use crate::graph::{CallId, CallTable, WorkKind};
+use crate::graph::{CallId, CallTable, EdgeKind, WorkKind};
 use crate::ranks::{JobRank, TrainingJob};
 use perf4sight_traces::{TraceEvent, TrackId};
 use std::collections::HashMap;
@@ -18,12 +18,16 @@ pub(super) struct WorkRow {
     pub end: i64,
 }
 
+/// Nanoseconds that moments which are the same may be apart in any trace: begin and duration are rounded each on its own, and once more where the
+/// profiler or the alignment of ranks converts a clock. In all steps nothing ends so close by chance.
+const ROUNDED: i64 = 10;
+
 /// A rank's rows of one step.
 #[derive(Debug, Default)]
 pub(super) struct RankStep {
     /// When the step begins, in nanoseconds of the job's clock.
     pub start: i64,
-    /// By how many nanoseconds two times of its trace may differ that are the same but for rounding.
+    /// Nanoseconds that times in its trace are multiples of.
     pub unit: i64,
     pub rows: Vec<WorkRow>,
     /// The rows of each thread and stream.
@@ -34,20 +38,23 @@ pub(super) struct RankStep {
     pub silent_passes: usize,
     /// Rows before the copies out of buckets.
     pub copies: Vec<usize>,
-    /// Kernels: the row before its first one and, if the trace contains it, the row of the thread that launched it.
-    pub launches: Vec<(usize, usize)>,
-    /// Synchronisations of a thread or stream with streams: its row, and the row that it waited for.
-    pub synchronisations: Vec<(usize, usize)>,
-    /// The same where the trace says that a stream waits, and not for what.
-    pub assumed_waits: Vec<(usize, usize)>,
+    /// Which rows wait for others, as the trace and the code of PyTorch say: kernels for their launch, threads and streams for streams, backward
+    /// operations for their forward operation on another thread, and what depends on something.
+    pub edges: Vec<RowEdge>,
     /// Rows that end launches which waited for room in the queue of a GPU, and nanoseconds that they waited.
     pub held: Vec<(usize, i64)>,
-    /// What the trace says waits for what: the row at whose end that is done, and the row before the one that waits.
-    pub dependencies: Vec<(usize, usize)>,
-    /// Forward operations and their backward operations on other threads: the last row, and the first one.
-    pub backward: Vec<(usize, usize)>,
     /// The rank's parts in exchanges, by the number of the exchange in the step.
     pub parts: HashMap<usize, PartRows>,
+}
+
+/// A row, by index, that waits for another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RowEdge {
+    /// The row at whose end what is waited for is done.
+    pub awaited: usize,
+    /// The row that ends no earlier.
+    pub waiting: usize,
+    pub kind: EdgeKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +80,11 @@ pub(super) struct PartRows {
 }
 
 impl RankStep {
+    /// Nanoseconds that moments which are the same may be apart.
+    pub fn rounding(&self) -> i64 {
+        self.unit.max(ROUNDED)
+    }
+
     /// The index of the last row of a track that ends no later than a moment.
     pub fn last_row_before(&self, track: TrackId, moment: i64) -> Option<usize> {
         let (_, rows) = self.tracks.iter().find(|(id, _)| *id == track)?;
@@ -90,9 +102,20 @@ impl RankStep {
     /// The stream on which a thread launched last before one of its rows.
     pub fn launched_on(&self, row: usize) -> Option<TrackId> {
         let (_, thread) = &self.tracks[self.track_of(row)?];
-        let before = self.launches.iter().filter(|(_, launch)| (thread.start..row).contains(launch));
-        let (kernel, _) = before.max_by_key(|(_, launch)| *launch)?;
-        self.track_of(*kernel).map(|track| self.tracks[track].0)
+        let before = self.launches().filter(|launch| (thread.start..row).contains(&launch.awaited));
+        let last = before.max_by_key(|launch| launch.awaited)?;
+        self.track_of(last.waiting).map(|track| self.tracks[track].0)
+    }
+
+    /// Kernels: the row before each waits for that of the thread which launched it.
+    pub fn launches(&self) -> impl Iterator<Item = &RowEdge> {
+        self.edges.iter().filter(|edge| edge.kind == EdgeKind::Launch)
+    }
+
+    /// Whether a track is a stream.
+    pub fn is_stream(&self, track: usize) -> bool {
+        let rows = &self.rows[self.tracks[track].1.clone()];
+        rows.iter().any(|row| matches!(row.kind, WorkKind::Kernel | WorkKind::Wait | WorkKind::Backlog))
     }
 
     /// The first row of a track: of a stream, the work of earlier steps.
@@ -176,7 +199,7 @@ pub(super) fn read(
         issuing::read_parts(rank, &own, calls, &mut rows);
         passes::mark(&mut rows, rank.main, &own, calls);
         dependencies::read(rank, window, &own, &mut rows);
-        rows.backward = backward::pairs(&rank.trace, window, &rows);
+        rows.edges.extend(backward::edges(&rank.trace, window, &rows));
         to_common_clock(&mut rows, |moment| clocks.common(place, moment));
         rows
     };

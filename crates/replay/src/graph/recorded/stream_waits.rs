@@ -1,8 +1,8 @@
 //! What streams wait for: other streams, as recorded, by the code of PyTorch, or by all appearances.
 
-use super::rows::RankStep;
+use super::rows::{RankStep, RowEdge};
 use super::waits;
-use crate::graph::WorkKind;
+use crate::graph::{EdgeKind, WorkKind};
 use perf4sight_traces::{EventCategory, StreamWait, Trace, TraceEvent, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
@@ -41,35 +41,34 @@ pub(super) fn read(
     };
     let mut launches: Vec<LaunchedKernel> = enqueued.iter().filter_map(launch).collect();
     launches.sort_unstable_by_key(|launch| launch.at);
-    match trace.stream_waits.is_empty() {
-        true => {
-            into.synchronisations = exchanges_wait(&launches, into);
-            into.assumed_waits = assumed_waits(trace, calls, &launches, into);
-        }
-        false => into.synchronisations = recorded_waits(trace, &enqueued, calls, into),
-    }
+    let found = match trace.stream_waits.is_empty() {
+        true => [waits_of_exchanges(&launches, into), assumed_waits(trace, calls, &launches, into)].concat(),
+        false => recorded_waits(trace, &enqueued, calls, into),
+    };
+    into.edges.extend(found);
 }
 
-/// Streams that wait for an event: the row before the next kernel, and the last kernel before the event was recorded, or the
+/// Streams that wait for an event: the row before the next kernel for the last kernel before the event was recorded, or the
 /// work of earlier steps.
 fn recorded_waits(
     trace: &Trace,
     enqueued: &[EnqueuedKernel],
     calls: &HashMap<u64, &TraceEvent>,
     step: &RankStep,
-) -> Vec<(usize, usize)> {
+) -> Vec<RowEdge> {
     // The place of the first kernel of a stream that a later call enqueued.
     let place = |stream: TrackId, call: u64| enqueued.partition_point(|own| (own.stream, own.call) < (stream, call));
     let on = |stream: TrackId, place: usize| enqueued.get(place).filter(|own| own.stream == stream).map(|own| own.row);
     let in_step = trace.stream_waits.iter().filter(|wait| calls.contains_key(&wait.correlation));
-    let pair = |wait: &StreamWait| {
+    let edge = |wait: &StreamWait| {
         let source = recorded_on(trace, wait)?;
-        let next = on(wait.track, place(wait.track, wait.correlation))?;
+        let waiting = on(wait.track, place(wait.track, wait.correlation))?;
         let before = place(source, wait.recorded).checked_sub(1);
         let last = before.and_then(|place| on(source, place)).map(|row| row + 1);
-        Some((next, last.or_else(|| step.first_of(source))?))
+        let awaited = last.or_else(|| step.first_of(source))?;
+        Some(RowEdge { awaited, waiting, kind: EdgeKind::Synchronisation })
     };
-    in_step.filter_map(pair).collect()
+    in_step.filter_map(edge).collect()
 }
 
 /// The stream of the same device that an event was recorded on.
@@ -83,9 +82,10 @@ fn recorded_on(trace: &Trace, wait: &StreamWait) -> Option<TrackId> {
 }
 
 /// Exchanges, which wait for what was launched last on the stream in whose place their thread called them (`syncStream` in
-/// torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp): the row before each, and that kernel, or the work of earlier steps. Behind an earlier
-/// exchange that does not show in times. Where it had not ended the exchange is not one of PyTorch's, or of another stream.
-fn exchanges_wait(launches: &[LaunchedKernel], step: &RankStep) -> Vec<(usize, usize)> {
+/// torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp): the row before each for that kernel, or for the work of earlier steps. A wait behind an earlier
+/// exchange does not show in times, so that it is taken from the code. If the kernel had not ended when the exchange began, the exchange is none
+/// of PyTorch's, or waits for another stream.
+fn waits_of_exchanges(launches: &[LaunchedKernel], step: &RankStep) -> Vec<RowEdge> {
     let (exchanges, kernels): (Vec<LaunchedKernel>, Vec<LaunchedKernel>) =
         launches.iter().partition(|launch| step.rows[launch.row + 1].kind == WorkKind::Wait);
     let awaited = |exchange: &LaunchedKernel| {
@@ -97,23 +97,23 @@ fn exchanges_wait(launches: &[LaunchedKernel], step: &RankStep) -> Vec<(usize, u
         let last = before.or_else(|| earlier.iter().rev().find(|kernel| kernel.stream == stream));
         last.map(|kernel| kernel.row + 1).or_else(|| step.first_of(stream))
     };
-    let had_ended = |exchange: &LaunchedKernel| {
-        awaited(exchange)
-            .filter(|row| waits::always_ends_before(&[step], *row, exchange.row))
-            .map(|row| (exchange.row, row))
+    let edge = |exchange: &LaunchedKernel| {
+        let (awaited, waiting) = (awaited(exchange)?, exchange.row);
+        let had_ended = waits::always_ends_before(&[step], awaited, waiting);
+        had_ended.then_some(RowEdge { awaited, waiting, kind: EdgeKind::Synchronisation })
     };
-    exchanges.iter().filter_map(had_ended).collect()
+    exchanges.iter().filter_map(edge).collect()
 }
 
 /// Streams that wait for an event where the trace does not say which (profilers do only with `enable_cuda_sync_events`): the row before a
-/// kernel, and another stream's. The stream that the thread launches on after the call is taken to wait for the other one on which something was launched
+/// kernel for another stream's. The stream that the thread launches on after the call is taken to wait for the other one on which something was launched
 /// last, as with `wait_stream` around work on a second stream, or with `wait` of an exchange.
 fn assumed_waits(
     trace: &Trace,
     calls: &HashMap<u64, &TraceEvent>,
     launches: &[LaunchedKernel],
     step: &RankStep,
-) -> Vec<(usize, usize)> {
+) -> Vec<RowEdge> {
     let is_wait = |call: &&&TraceEvent| call.category == EventCategory::Runtime && trace.name(call).contains(WAIT);
     let mut waits: Vec<&TraceEvent> = calls.values().filter(is_wait).copied().collect();
     waits.sort_unstable_by_key(|call| call.start);
@@ -129,7 +129,12 @@ fn assumed_waits(
         let source = others.max_by_key(|before| before.at);
         let waiting = later.iter().find(|launch| launch.stream == own.stream);
         let waiting = waiting.filter(|launch| step.rows[launch.row + 1].kind != WorkKind::Wait);
-        found.extend(waiting.zip(source).map(|(waiting, source)| (waiting.row, source.row + 1)));
+        let edge = |(waiting, source): (&LaunchedKernel, &LaunchedKernel)| RowEdge {
+            awaited: source.row + 1,
+            waiting: waiting.row,
+            kind: EdgeKind::AssumedWait,
+        };
+        found.extend(waiting.zip(source).map(edge));
     }
     found.sort_unstable();
     found.dedup();

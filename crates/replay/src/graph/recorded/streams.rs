@@ -1,10 +1,10 @@
 //! Rows of the streams of accelerators: the delay until a kernel starts, and the kernel.
 
-use super::rows::{PartRows, RankStep, WorkRow};
+use super::rows::{PartRows, RankStep, RowEdge, WorkRow};
 use super::stream_waits::{self, EnqueuedKernel};
 use super::threads::NO_EVENT;
 use crate::collectives::CollectiveCall;
-use crate::graph::{CallTable, WorkKind};
+use crate::graph::{CallTable, EdgeKind, WorkKind};
 use crate::ranks::JobRank;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{EventCategory, EventPhase, Trace, TraceEvent, TrackId};
@@ -45,7 +45,7 @@ pub(super) fn read(
             let launch =
                 launched.get(&kernel.correlation).and_then(|event| into.last_row_before(event.track, event.start));
             let row = into.rows.len();
-            into.launches.extend(launch.map(|launch| (row, launch)));
+            into.edges.extend(launch.map(|awaited| RowEdge { awaited, waiting: row, kind: EdgeKind::Launch }));
             // What overlaps with the kernel before it, by rounding or as the next one of a graph, goes on after that.
             let begin = kernel.start.max(into.rows[row - 1].end);
             into.rows.push(WorkRow { call: calls.intern(NO_EVENT, None), kind: WorkKind::Gap, end: begin });
@@ -71,7 +71,7 @@ pub(super) fn read(
     synchronisations(trace, window, threads, into);
     for (call, copy) in copied {
         let waiting = into.ending(call.track, call.end());
-        into.synchronisations.extend(waiting.map(|waiting| (waiting, copy)));
+        into.edges.extend(waiting.map(|waiting| RowEdge { awaited: copy, waiting, kind: EdgeKind::Synchronisation }));
     }
 }
 
@@ -166,6 +166,7 @@ fn synchronisations(trace: &Trace, window: Interval, threads: usize, into: &mut 
             continue;
         }
         let Some(waiting) = into.ending(event.track, event.end()) else { continue };
+        let edge = |awaited| RowEdge { awaited, waiting, kind: EdgeKind::Synchronisation };
         let streams = &into.tracks[threads..];
         let done: Vec<usize> = streams.iter().filter_map(|(stream, _)| into.done_by(*stream, event.end())).collect();
         let last = done.iter().copied().max_by_key(|row| into.rows[*row].end);
@@ -174,12 +175,13 @@ fn synchronisations(trace: &Trace, window: Interval, threads: usize, into: &mut 
         if last.is_none() && event.duration > LAUNCH && streams.iter().any(is_queued) {
             into.held.push((waiting, event.duration - LAUNCH));
         } else if OF_DEVICE.iter().any(|all| name.contains(all)) {
-            into.synchronisations.extend(done.into_iter().map(|row| (waiting, row)));
+            into.edges.extend(done.into_iter().map(edge));
         } else {
             // An event may have been recorded long before the last launch.
             let is_of_stream = !name.contains(OF_EVENT);
             let own = || into.done_by(into.launched_on(waiting).filter(|_| is_of_stream)?, event.end());
-            into.synchronisations.extend(last.or_else(own).map(|row| (waiting, row)));
+            let awaited = last.or_else(own);
+            into.edges.extend(awaited.map(edge));
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::assembly::{AlikeSteps, of_rank};
 use super::joins::{self, ThreadJoin};
-use super::rows::RankStep;
-use crate::graph::{CallTable, WorkKind};
+use super::rows::{RankStep, RowEdge};
+use crate::graph::{CallTable, EdgeKind, WorkKind};
 use perf4sight_base::stats::median;
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,41 +17,37 @@ const WAKE_UP: i64 = 10_000_000;
 /// row to be the wait for it. Which row is the longest differs from step to step unless the thread waits.
 pub(super) const CONSISTENT: f64 = 0.8;
 
-/// Nanoseconds that moments which are the same may be apart in any trace: begin and duration are rounded each on its own, and once more where the
-/// profiler or the alignment of ranks converts a clock. In all steps nothing ends so close by chance.
-const ROUNDED: i64 = 10;
+/// The operators of PyTorch that compute wait for no exchange: those of `c10d` do, and what is around both.
+const COMPUTES: &str = "aten::";
+/// Fewer steps in which a rank waits are chance.
+const FEWEST: usize = 2;
+/// The share of the steps in which a row has to go on at the end of an exchange, to be the wait for it where several
+/// exchanges end within [`WAKE_UP`]. In 13 recordings of eight steps of gloo on two processors, one
+/// row that was no wait went on at the end in three of eight steps; a later row is preferred.
+const AT_END: f64 = 0.3;
+/// A thread that waits and gets a processor at once goes on within so many nanoseconds of the end of an exchange: most took less than 100 us.
+pub(super) const PROMPT: i64 = 200_000;
 
 /// Whether a row ended before another in all steps, but for rounding.
 pub(super) fn always_ends_before(steps: &[&RankStep], from: usize, to: usize) -> bool {
-    steps.iter().all(|step| step.rows[from].end <= step.rows[to].end + rounding(step))
+    steps.iter().all(|step| step.rows[from].end <= step.rows[to].end + step.rounding())
 }
 
-/// Nanoseconds that moments of a step which are the same may be apart.
-fn rounding(step: &RankStep) -> i64 {
-    step.unit.max(ROUNDED)
-}
-
-/// Pairs of rows: the last one of another thread or stream that ended during a gap, and the gap.
-pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(usize, usize)> {
-    let launches: HashMap<usize, usize> = reference.launches.iter().copied().collect();
-    let is_stream = |track: usize| {
-        reference.rows[reference.tracks[track].1.clone()]
-            .iter()
-            .any(|row| matches!(row.kind, WorkKind::Kernel | WorkKind::Wait))
-    };
-    let streams: Vec<bool> = (0..reference.tracks.len()).map(is_stream).collect();
+/// Gaps, which wait for the last row of another thread or stream that ended during them.
+pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<RowEdge> {
+    let launches: HashMap<usize, usize> = reference.launches().map(|edge| (edge.waiting, edge.awaited)).collect();
+    let streams: Vec<bool> = (0..reference.tracks.len()).map(|track| reference.is_stream(track)).collect();
     let ends = [false, true].map(|of_streams| ends_of_work(reference, |track| streams[track] == of_streams));
     let mut found = Vec::new();
     for (track, (_, range)) in reference.tracks.iter().enumerate() {
         for row in range.clone().filter(|row| reference.rows[*row].kind == WorkKind::Gap) {
-            let before = row.checked_sub(1).filter(|before| range.contains(before));
-            let known = before.map_or(reference.start, |before| reference.rows[before].end);
+            let known = reference.begin_of(track, row);
             let known = launches.get(&row).map_or(known, |launch| reference.rows[*launch].end.max(known));
             if reference.rows[row].end - known < SHORTEST {
                 continue;
             }
             let ends = &ends[usize::from(streams[track])];
-            let until = ends.partition_point(|(end, ..)| *end <= reference.rows[row].end + rounding(reference));
+            let until = ends.partition_point(|(end, ..)| *end <= reference.rows[row].end + reference.rounding());
             let during = ends[..until].iter().rev().take_while(|(end, ..)| *end > known);
             let others: Vec<(i64, usize)> =
                 during.filter(|(_, of, _)| *of != track).map(|(end, _, other)| (*end, *other)).collect();
@@ -60,8 +56,8 @@ pub(super) fn between_tracks(reference: &RankStep, steps: &[&RankStep]) -> Vec<(
             let latest = others.first().map_or(0, |(end, _)| *end);
             let together = if streams[track] { SHORTEST } else { 1 };
             let mut close = others.into_iter().take_while(|(end, _)| latest - end < together);
-            found
-                .extend(close.find(|(_, other)| always_ends_before(steps, *other, row)).map(|(_, other)| (other, row)));
+            let awaited = close.find(|(_, other)| always_ends_before(steps, *other, row)).map(|(_, other)| other);
+            found.extend(awaited.map(|awaited| RowEdge { awaited, waiting: row, kind: EdgeKind::Synchronisation }));
         }
     }
     found
@@ -87,7 +83,6 @@ pub(super) fn for_exchanges(
 ) -> BTreeMap<usize, usize> {
     let Some((_, first)) = steps.first() else { return BTreeMap::new() };
     let first = &first[rank];
-    let computes = |row: &usize| computes(first, *row, calls);
     let own_steps = of_rank(steps, rank);
     let mut numbers: Vec<usize> = first.parts.keys().copied().collect();
     numbers.sort_unstable();
@@ -98,13 +93,13 @@ pub(super) fn for_exchanges(
         let launch = first.parts[&number].launch;
         let track = first.track_of(launch);
         let join = joins.iter().find(|join| Some(join.track) == track);
-        let own =
-            row_before_end(steps, rank, number).filter(|row| !computes(row) && ends_with(steps, rank, number, *row));
+        let waits_for_it = |row: &usize| !computes(first, *row, calls) && ends_with_exchange(steps, rank, number, *row);
+        let waiting = row_before_end(steps, rank, number).filter(waits_for_it);
         // What the launching thread did last before it was done is no wait for an exchange that goes on.
-        let own = own.filter(|_| join.is_none_or(|join| !joins::outlasts(&own_steps, number, join.track)));
-        let own = own.or(next.get(&track).copied()).filter(|row| *row > launch);
-        next.extend(own.map(|row| (track, row)));
-        waits.extend(own.or(join.map(|join| join.row)).map(|row| (number, row)));
+        let waiting = waiting.filter(|_| join.is_none_or(|join| !joins::outlasts(&own_steps, number, join.track)));
+        let on_thread = waiting.or(next.get(&track).copied()).filter(|row| *row > launch);
+        next.extend(on_thread.map(|row| (track, row)));
+        waits.extend(on_thread.or(join.map(|join| join.row)).map(|row| (number, row)));
     }
     waits
 }
@@ -125,7 +120,7 @@ fn row_before_end(steps: &AlikeSteps<'_>, rank: usize, number: usize) -> Option<
     };
     let rows: Vec<Option<usize>> = steps.iter().map(|(_, ranks)| longest(ranks)).collect::<Option<_>>()?;
     let of_late = || {
-        let waits = steps.iter().map(|(_, ranks)| time_held(ranks, rank, number));
+        let waits = steps.iter().map(|(_, ranks)| lateness_of_last_rank(ranks, rank, number));
         let late: Vec<(Option<usize>, i64)> =
             rows.iter().copied().zip(waits).filter(|(_, wait)| *wait > WAKE_UP).collect();
         (late.len() >= FEWEST).then(|| of_most_time(&late)).flatten()
@@ -133,37 +128,29 @@ fn row_before_end(steps: &AlikeSteps<'_>, rank: usize, number: usize) -> Option<
     consistent(&rows).or_else(of_late).or_else(|| at_its_end(steps, rank, number))
 }
 
-/// The operators of PyTorch that compute wait for no exchange: those of `c10d` do, and what is around both.
-const COMPUTES: &str = "aten::";
-
-/// Whether a row ends with an exchange where it goes on at its end: work goes on for as long as it takes, wherever in it that is.
-fn ends_with(steps: &AlikeSteps<'_>, rank: usize, number: usize, row: usize) -> bool {
+/// Whether a row ends with an exchange that ends during it.
+fn ends_with_exchange(steps: &AlikeSteps<'_>, rank: usize, number: usize, row: usize) -> bool {
     let times = |ranks: &[RankStep]| {
         let step = &ranks[rank];
         let end = step.parts.get(&number)?.end;
         let begin = step.begin_of(step.track_of(row)?, row);
         (begin < end).then(|| [step.rows[row].end - begin, step.rows[row].end - end])
     };
-    let times: Vec<[i64; 2]> = steps.iter().filter_map(|(_, ranks)| times(ranks)).collect();
+    ends_soon(&steps.iter().filter_map(|(_, ranks)| times(ranks)).collect::<Vec<_>>())
+}
+
+/// Whether a row ends with something that ends during it, from how long it takes, and how much of that comes after the end: little, or no more than
+/// half, which differs less from step to step than the row does. What works takes equally long in each step, wherever in it the end is.
+pub(super) fn ends_soon(times: &[[i64; 2]]) -> bool {
     let [whole, after] = [0, 1].map(|of| median(&times.iter().map(|times| times[of] as f64).collect::<Vec<_>>()));
-    let [differ, differ_after] = [0, 1].map(|of| range(times.iter().map(|times| times[of])));
+    let [differ, differ_after] = [0, 1].map(|of| spread(times.iter().map(|times| times[of])));
     after <= PROMPT as f64 || (after <= whole / 2.0 && differ >= differ_after)
 }
 
 /// The difference between the largest and the smallest.
-pub(super) fn range(values: impl Iterator<Item = i64> + Clone) -> i64 {
+fn spread(values: impl Iterator<Item = i64> + Clone) -> i64 {
     values.clone().max().unwrap_or(0) - values.min().unwrap_or(0)
 }
-
-/// Fewer steps in which a rank waits are chance.
-const FEWEST: usize = 2;
-/// The share of the steps in which a row has to go on at the end of an exchange, to be the wait for it where several
-/// exchanges end within [`WAKE_UP`]. Of 13 recordings of eight steps of gloo on two processors, by
-/// which it was chosen, one row that is no wait did so in three, and comes before later ones.
-const AT_END: f64 = 0.3;
-
-/// A thread that waits and gets a processor at once goes on within so many nanoseconds of the end of an exchange: most took less than 100 us.
-pub(super) const PROMPT: i64 = 200_000;
 
 /// The row of a thread at the end of an exchange.
 struct RowAtEnd {
@@ -191,6 +178,7 @@ impl RowAtEnd {
 /// step; in a later row it is only where the library closes its range late. A row that works is as long in each step, wherever in it an
 /// exchange ends; one that waits ends with it.
 fn at_its_end(steps: &AlikeSteps<'_>, rank: usize, number: usize) -> Option<usize> {
+    // Only where, in most steps, another exchange ends within WAKE_UP.
     let crowded = steps.iter().filter(|(_, ranks)| is_crowded(&ranks[rank], number)).count();
     if 2 * crowded <= steps.len() {
         return None;
@@ -201,9 +189,9 @@ fn at_its_end(steps: &AlikeSteps<'_>, rank: usize, number: usize) -> Option<usiz
     all.iter().for_each(|one| waits.entry(one.row).or_default().extend(one.waits));
     let enough = FEWEST.max((AT_END * all.len() as f64).ceil() as usize);
     let (wait, own) = waits.into_iter().rfind(|(_, own)| own.len() >= enough)?;
-    let range = |of: usize| range(own.iter().map(|times| times[of]));
+    let [differ, differ_after] = [0, 1].map(|of| spread(own.iter().map(|times| times[of])));
     let later = all.iter().filter(|one| one.row > wait).count();
-    (later < own.len() && range(0) >= range(1)).then_some(wait)
+    (later < own.len() && differ >= differ_after).then_some(wait)
 }
 
 /// Whether another exchange of the rank ends within [`WAKE_UP`]: the longest row before the end may be the wait for that one.
@@ -213,7 +201,7 @@ fn is_crowded(step: &RankStep, number: usize) -> bool {
 }
 
 /// Nanoseconds by which the last rank takes part in an exchange later than this one.
-fn time_held(ranks: &[RankStep], rank: usize, number: usize) -> i64 {
+fn lateness_of_last_rank(ranks: &[RankStep], rank: usize, number: usize) -> i64 {
     let launched = |own: &RankStep| own.parts.get(&number).map(|part| own.rows[part.launch].end);
     let last = ranks.iter().filter_map(launched).max();
     last.zip(launched(&ranks[rank])).map_or(0, |(last, own)| last - own)
@@ -227,10 +215,12 @@ pub(super) fn consistent(rows: &[Option<usize>]) -> Option<usize> {
     (count as f64 >= CONSISTENT * rows.len() as f64).then_some(row)
 }
 
-/// The row of nearly all of some time. Where one step has to wait far longer than others, it shows the row best.
+/// The row that is the longest in steps with nearly all of the waiting time. Where one step has to wait far longer than others, it shows the row best.
 fn of_most_time(rows: &[(Option<usize>, i64)]) -> Option<usize> {
     let mut times: BTreeMap<usize, i64> = BTreeMap::new();
-    rows.iter().for_each(|(row, time)| *row.map_or(&mut 0, |row| times.entry(row).or_default()) += time);
+    rows.iter()
+        .filter_map(|(row, time)| Some((row.as_ref()?, time)))
+        .for_each(|(row, time)| *times.entry(*row).or_default() += time);
     let (row, time) = times.into_iter().max_by_key(|(_, time)| *time)?;
     let all: i64 = rows.iter().map(|(_, time)| time).sum();
     (time as f64 >= CONSISTENT * all as f64).then_some(row)

@@ -145,7 +145,7 @@ fn replay(values: &SettingValues<'_>, traces: Vec<PathBuf>, out: &Path) -> Resul
     let what_ifs = match values.get::<Option<String>>("sub_option")?.as_deref() {
         None | Some("") => Vec::new(),
         Some("smlt_delay_cmp") => vec![format!("operations '*' x {ratio}")],
-        Some("smlt_delay_comm") => vec![format!("bandwidth x {}; latency x {ratio}", 1.0 / ratio)],
+        Some("smlt_delay_comm") => vec![format!("communication x {ratio}")],
         Some(other) => {
             let error = values.error("sub_option", format!("{other} is not done by this call"));
             return Err(error.help("perf4sight replay shows the critical path, and --what-if what a change brings"));
