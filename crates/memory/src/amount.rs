@@ -34,7 +34,7 @@ impl BatchBytes {
     /// The result of an operation for a batch, with `number` bytes an element; once where it is the same for every
     /// sample.
     pub fn result(node: &Node, number: u64) -> Self {
-        let bytes = node.element.bytes(number).saturating_mul(node.shape.elements());
+        let bytes = node.held.bytes(number).saturating_mul(node.shape.elements());
         if node.is_common() { BatchBytes::constant(bytes) } else { BatchBytes::per_sample(bytes) }
     }
 

@@ -33,6 +33,8 @@ pub struct Node {
     pub shape: Shape,
     /// Element type of its output.
     pub element: ElementKind,
+    /// That of PyTorch's tensor: comparisons, which our files have as numbers, give truths of one byte there.
+    pub held: ElementKind,
     /// The earlier node that owns this node's weights, if weights are tied; they are counted at the owner.
     pub shares: Option<NodeId>,
     /// Trained elements, if they are not those the operation reads: filters computed from weights and gains (weight
@@ -63,6 +65,7 @@ impl Node {
             inputs,
             shape,
             element,
+            held: element,
             shares,
             trained,
             computing: None,
@@ -412,8 +415,10 @@ impl NetworkBuilder {
         if matches!(op, Op::Embedding(_)) && elements.iter().any(|&element| element != ElementKind::Integer) {
             return Err("looks up by what are no integers".into());
         }
+        let held: Vec<ElementKind> = inputs.iter().map(|id| self.nodes[id.0].held).collect();
+        let held = op.held(&held);
         let (name, inputs) = (name.into(), inputs.to_vec());
-        self.nodes.push(Node { module: self.module.clone(), ..Node::new(name, op, inputs, (shape, element)) });
+        self.nodes.push(Node { module: self.module.clone(), held, ..Node::new(name, op, inputs, (shape, element)) });
         Ok(NodeId(self.nodes.len() - 1))
     }
 

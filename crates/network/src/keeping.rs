@@ -47,11 +47,16 @@ pub enum PytorchRun {
         /// Whether the weight is copied.
         turned: bool,
     },
+    /// A part of `split`, `chunk` or `unbind`, or of `roll`, which files have as parts that are joined in another order: the gradients of all parts become
+    /// that of the whole at once; each slice makes one of its own.
+    Part,
     /// `instance_norm`: batch normalisation of one sample that has the channels of all samples
     /// (aten/src/ATen/native/Normalization.cpp). A group normalisation whose groups are single channels is an operator of its own.
     InstanceNorm,
     /// A layer on the weight of another one, which it reads in another shape or order: the weight, its gradient and its state are there once.
     OnAnothers,
+    /// A step of an operator that makes nothing but its result and keeps what it reads: `addcmul` and `lerp`; of `logcumsumexp` the whole.
+    InOperator,
     /// A part of a `torch.autograd.Function`, which keeps nothing but what the function reads.
     InFunction,
     /// `detach`: a view without a gradient.

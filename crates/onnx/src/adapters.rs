@@ -23,6 +23,11 @@ pub(super) fn adapters(network: &Network) -> Vec<[String; 2]> {
     found.collect()
 }
 
+/// The same network where nothing else is trained, as adapters are meant to be.
+pub(super) fn trained_alone(network: &Network, adapters: &[[String; 2]]) -> Network {
+    network.clone().with_frozen(|node| !adapters.iter().flatten().any(|name| *name == node.name))
+}
+
 /// The fully connected layer that a result is of, perhaps scaled or with elements dropped, with its width and what it reads, likewise.
 fn layer(network: &Network, of: NodeId) -> Option<(NodeId, usize, NodeId)> {
     let of = before_scaling(network, of);
@@ -42,6 +47,7 @@ fn before_scaling(network: &Network, mut of: NodeId) -> NodeId {
 #[cfg(test)]
 mod tests {
     use crate::tests::{Draft, Is, Named};
+    use perf4sight_network::Network;
 
     /// LoRA as published: `base(x) + (x @ A.T @ B.T) * 2`, of rank 4, and of rank 16, which is no small part of 32.
     #[test]
@@ -56,6 +62,11 @@ mod tests {
             let loaded = draft.node("Add", &["base", "scaled"], "y", vec![]).output("y").load();
             let has = loaded.warnings.iter().any(|warning| warning.contains("--trainable"));
             assert_eq!(has, expected, "{rank}: {:?}", loaded.warnings);
+            // The interval of memory begins where the adapter alone is trained.
+            let learned =
+                |network: &Network| -> u64 { network.nodes().iter().flat_map(|node| network.learned_of(node)).sum() };
+            let others: Vec<u64> = loaded.network.other_readings().iter().map(learned).collect();
+            assert_eq!(others, if expected { vec![2 * 32 * 4] } else { vec![] }, "{rank}");
         }
     }
 }

@@ -13,7 +13,7 @@ pub(super) use constants::ConstantOrigin;
 pub(super) use operands::NotedOperand;
 
 use super::file::Initializer;
-use super::notes::{module, noted_tensors, operation, reads_parameter};
+use super::notes::{arguments, module, noted_tensors, operation, reads_parameter};
 use super::schema::{GraphProto, NodeProto};
 use constants::ExportedConstant;
 use hashbrown::{HashMap, HashSet};
@@ -126,10 +126,19 @@ impl<'a> ExporterNotes<'a> {
         }
     }
 
-    /// The batch normalisation that was folded into a layer, if its parameters are noted.
+    /// The batch normalisation that was folded into a layer, if its parameters are noted, or that it has none (`affine=False`).
     pub fn folded_batch_norm(&self, node: &NodeProto) -> Option<FoldedBatchNorm<'a>> {
+        if !operation(node).contains("batch_norm") {
+            return None;
+        }
         let mut parameters = noted_tensors(node).filter(|name| name.starts_with("p_"));
-        let scale = parameters.next().filter(|_| operation(node).contains("batch_norm"))?;
+        let Some(scale) = parameters.next() else {
+            let is_plain = arguments(node).get(1..3) == Some(&["None"; 2]);
+            let mean = noted_tensors(node).find(|name| name.starts_with("b_"));
+            let of_module = mean.and_then(|mean| self.buffers.iter().find(|target| self::mark("b_", target) == mean));
+            let name = of_module.and_then(|target| target.strip_suffix(".running_mean"));
+            return is_plain.then_some(FoldedBatchNorm { name, tensors: 0 });
+        };
         let name = self.parameters.get(scale).and_then(|name| name.strip_suffix(".weight"));
         Some(FoldedBatchNorm { name, tensors: 1 + parameters.count() as u64 })
     }

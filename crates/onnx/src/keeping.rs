@@ -171,6 +171,24 @@ impl<'a> GraphTranslation<'a> {
         }
     }
 
+    /// Makes slices that are joined in another order parts of one operator, `roll` or `split`, whose gradients make one of the whole at once
+    /// (tools/autograd/derivatives.yaml); without a note a program may have cut them out one by one.
+    pub fn join_parts(&mut self, call: &NodeCall, parts: &[Feature]) {
+        let operation = notes::operation(call.node);
+        let is_open = !self.exporter.has_notes();
+        let is_known = parts.iter().all(|part| self.builder.node(part.id).runs == PytorchRun::Part);
+        let is_read_once = call.node.input.iter().all(|name| self.values.is_read_once(name));
+        if is_known || !(is_open && is_read_once || operation.contains(".roll.")) {
+            return;
+        }
+        if is_open {
+            self.noticed.unsure(UnsureReason::Parts);
+        }
+        if !is_open || self.keeping != KeptReading::Most {
+            parts.iter().for_each(|part| self.builder.set_runs(part.id, PytorchRun::Part));
+        }
+    }
+
     /// Marks the nodes from `first` on where they run within a `torch.autograd.Function`, which may keep what it reads alone.
     pub fn keep_inputs_of_function(&mut self, node: &NodeProto, first: usize) {
         let added = first..self.builder.node_count();

@@ -237,10 +237,11 @@ fn load_with_origins(file: &OnnxFile, path: &Path) -> Result<(LoadedOnnx, Tensor
         false => Vec::new(),
     };
     if let Some(twins) = followers(&reading.network) {
-        match others.iter_mut().find(|one| one.keeping() == KeptReading::Least) {
-            Some(least) => *least = twins.without_gradient(least),
-            None => others.push(twins.without_gradient(&reading.network).as_keeping(KeptReading::Least)),
-        }
+        lower(&mut others, &reading.network, |network| twins.without_gradient(network));
+    }
+    let adapters = adapters_of(&reading.network);
+    if !adapters.is_empty() {
+        lower(&mut others, &reading.network, |network| adapters::trained_alone(network, &adapters));
     }
     let steps = reading.network.followed().and_then(|followed| followed.other_steps());
     others.extend(steps.into_iter().flatten().map(|other| reading.network.clone().following(Some(other))));
@@ -271,6 +272,19 @@ fn opset(model: &ModelProto) -> Result<i64, FileProblem> {
     }
 }
 
+/// Changes the reading that keeps least, or adds it.
+fn lower(others: &mut Vec<Network>, network: &Network, change: impl Fn(&Network) -> Network) {
+    match others.iter_mut().find(|one| one.keeping() == KeptReading::Least) {
+        Some(least) => *least = change(least),
+        None => others.push(change(network).as_keeping(KeptReading::Least)),
+    }
+}
+
+/// Layers that look like adapters; of a module it is known what is trained.
+fn adapters_of(network: &Network) -> Vec<[String; 2]> {
+    if network.followed().is_some() { Vec::new() } else { adapters::adapters(network) }
+}
+
 /// Equal parts one of which may follow the other; of a module it is known.
 fn followers(network: &Network) -> Option<EqualParts> {
     if network.followed().is_some() { None } else { twins::twins(network) }
@@ -285,8 +299,7 @@ fn oddities(network: &Network) -> impl Iterator<Item = Warning> {
     let recurrent = network.nodes().iter().filter(|node| matches!(node.op, Op::Recurrent(_))).count();
     // Memory of a module that was followed is exact.
     let recurrent = (recurrent > 0 && network.followed().is_none()).then_some(Warning::Recurrent(recurrent));
-    // Of a module it is known.
-    let adapters = if network.followed().is_some() { Vec::new() } else { adapters::adapters(network) };
+    let adapters = adapters_of(network);
     let adapters = (!adapters.is_empty()).then_some(Warning::Adapters(adapters));
     let twins = followers(network).map(Warning::Twins);
     [outputs, unknown_operations(network), adapters, twins, across, recurrent, borrowing(network)].into_iter().flatten()

@@ -810,6 +810,17 @@ fn the_default_exporters_folding_is_noticed_and_stays_known() {
     assert_eq!(own.warnings, Vec::<String>::new());
 }
 
+/// `BatchNorm2d(affine=False)` behind a convolution, as the default exporter folds it.
+#[test]
+fn folded_batch_normalisations_without_parameters_are_restored() {
+    let note = "%_native_batch_norm_legit_functional : [num_users=3] = call_function[target=torch.ops.aten._native_batch_norm_legit_functional.default](args = \
+                (%conv2d, None, None, %b_n_running_mean, %b_n_running_var, True, 0.1, 1e-05), kwargs = {})";
+    let loaded = one_conv().noted("pkg.torch.onnx.fx_node", note).load();
+    let [_, conv, norm] = loaded.network.nodes() else { panic!("{:?}", loaded.network.nodes()) };
+    assert_eq!((&norm.op, norm.trained), (&Op::BatchNorm { axis: 0 }, Some(0)));
+    assert_eq!(loaded.network.parameters(), loaded.network.parameters_of(conv));
+}
+
 #[test]
 fn tensors_that_the_exporter_computed_ahead_are_told() {
     // A table of 169 rows is trained; 2,401 were looked up in it.

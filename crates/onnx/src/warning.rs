@@ -78,6 +78,8 @@ pub(super) enum UnsureReason {
     LogSigmoid,
     /// Whether the steps of a variance are one operator.
     Variance,
+    /// Whether parts that are joined in another order are those of one operator.
+    Parts,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -203,7 +205,7 @@ fn write_adapters(f: &mut Formatter, layers: &[[String; 2]]) -> Result {
     write!(
         f,
         "{narrow} and {behind}{} lie beside a wider layer, as adapters do (LoRA): which weights are trained is in no file, so that all are taken to be, with gradients and \
-         states of the optimizer; if others are frozen, name those that are trained, as in --trainable {narrow},{behind}; perf4sight.estimate_memory reads \
+         states of the optimizer, and the interval of memory begins where these alone are; if others are frozen, name those that are trained, as in --trainable {narrow},{behind}; perf4sight.estimate_memory reads \
          requires_grad",
         more(layers.len(), |more| format!(" and {more} more pairs"))
     )
@@ -317,6 +319,9 @@ impl UnsureReason {
             UnsureReason::Order => "whether an image that `permute` or `transpose` made was made contiguous",
             UnsureReason::LogSigmoid => "whether the logarithm of a sigmoid is `logsigmoid`",
             UnsureReason::Variance => "whether the mean of squared differences from a mean is `var`",
+            UnsureReason::Parts => {
+                "whether parts that are joined in another order are of `roll` or `split`, or cut out one by one"
+            }
         }
     }
 }

@@ -10,6 +10,8 @@ mod channels_last;
 mod code;
 mod columns;
 mod convolution;
+#[cfg(test)]
+mod counted;
 mod derivative;
 mod operation;
 mod product;
@@ -27,7 +29,8 @@ use crate::amount::{BatchBytes, INDEX, product as times};
 use crate::layout::{TensorLayout, reshape_view};
 use perf4sight_network::{
     Activation, AuxiliaryResult, BackwardNeeds, BinaryFunction, ChannelCoupling, ElementKind, Embedding, GradientFlow,
-    Interpolation, Node, Op, OperationFacts, OperationNature, PytorchRun, ReductionKind, ResultStorage, Shape, TopK,
+    Interpolation, Node, NodeId, Op, OperationFacts, OperationNature, PytorchRun, ReductionKind, ResultStorage, Shape,
+    TopK,
 };
 use perf4sight_platform::{DropoutMask, SavedRectifier};
 use perf4sight_step::workload::{AutocastDevice, NumberFormat};
@@ -40,8 +43,21 @@ pub(crate) fn rule(operation: StepOperation) -> MemoryRule {
     let facts = operation.network.facts(operation.node);
     let weights: Vec<u64> = facts.weights.iter().map(|weight| weight.dims.elements()).collect();
     let rule = MemoryRule { casts: operation.casts(&weights), ..persistent_tensors(operation, &facts) };
-    let rule = by_nature(rule, operation, &facts);
+    let rule = by_run(rule, operation, &facts);
     code::in_a_list(code::computing_weights(rule, operation), operation)
+}
+
+/// What is a part of another operator of PyTorch than the node says, else the operation itself.
+fn by_run(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
+    let runs = operation.node.runs;
+    if let (PytorchRun::InOperator, OperationNature::Arithmetic(binary)) = (runs, &facts.nature) {
+        let binary = *binary;
+        return in_operator(arithmetic(rule, operation, binary, facts), operation, binary);
+    }
+    if runs == PytorchRun::InOperator && matches!(facts.nature, OperationNature::Pooling(_)) {
+        return summed_logarithms(plain_rule(rule, operation, facts), operation);
+    }
+    if runs == PytorchRun::Part { part_rule(rule, operation) } else { by_nature(rule, operation, facts) }
 }
 
 fn by_nature(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
@@ -155,6 +171,19 @@ fn movement_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFa
     }
 }
 
+/// A part of a tensor that was split: the gradients of all parts are joined when the last is there (`split_backward` in FunctionsManual.cpp). As nothing runs
+/// between them, the part whose backward runs first may make that of the whole.
+fn part_rule(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+    let network = operation.network;
+    let is_read =
+        |id: NodeId| network.outputs().contains(&id) || network.nodes().iter().any(|node| node.inputs.contains(&id));
+    let others = network.iter().skip(operation.id.index() + 1);
+    let mut others =
+        others.take_while(|(_, node)| node.runs == PytorchRun::Part && node.inputs == operation.node.inputs);
+    let gradient = if others.any(|(id, _)| is_read(id)) { None } else { Some(InputGradient(0)) };
+    rule.forward([Reuse]).backward(gradient)
+}
+
 /// A table that is computed from trained numbers in every forward, once for all samples.
 fn computed_table_rule(rule: MemoryRule, operation: StepOperation, trained: u64) -> MemoryRule {
     let held = BatchBytes::constant(operation.step.weight().saturating_mul(trained));
@@ -195,7 +224,8 @@ fn looked_up(rule: MemoryRule, operation: StepOperation, embedding: &Embedding) 
 }
 
 /// Windows and reductions. Indices are computed as integers before they are converted, and the backward of a cumulative
-/// sum flips it twice (cumsum_backward in FunctionsManual.cpp).
+/// sum flips it twice: `w.flip(dim).cumsum(dim).flip(dim)`, whose results C++ keeps until the last is made (`reversed_cumsum` in
+/// FunctionsManual.cpp).
 fn window_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts) -> MemoryRule {
     let integers = Take(BatchBytes::per_sample(INDEX.saturating_mul(operation.node.shape.elements())));
     let result = Take(operation.output());
@@ -226,7 +256,7 @@ fn window_rule(rule: MemoryRule, operation: StepOperation, facts: &OperationFact
         let copies = [operation.input(0), operation.output()].map(Take);
         plain_rule(rule, operation, facts).forward(copies).forward([Drop(0), Drop(0)])
     } else if let Op::CumSum { .. } = operation.node.op {
-        rule.forward([Output]).backward([result, result, Drop(1), InputGradient(0), Drop(0)])
+        rule.forward([Output]).backward([result, result, InputGradient(0), Drop(0), Drop(0)])
     } else if let Op::Reduce { reduction: ReductionKind::LogSumExp, .. } = operation.node.op {
         // The exponentials (logsumexp in ReduceOps.cpp); backward they and what they are of are there until the gradient is (`logsumexp_backward` in
         // FunctionsManual.cpp).
@@ -393,14 +423,22 @@ fn batch_norm(rule: MemoryRule, operation: StepOperation, facts: &OperationFacts
     with_own_gradient(rule.backward(operation.weight_gradients(2).chain([InputGradient(0)])), operation)
 }
 
-/// batch_norm_backward_cpu_template makes one gradient of the input, batch_norm_cpu's kernel another (Normalization.cpp).
+/// batch_norm_backward_cpu_template makes one gradient of the input, batch_norm_cpu's kernel another (Normalization.cpp): the kernel is that of images
+/// and gradients without gaps, in one order of axes. Others are gone through channel by channel, in the first gradient.
 fn with_own_gradient(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
     let is_one = matches!(operation.node.op, Op::BatchNorm { .. }) || operation.node.runs == PytorchRun::InstanceNorm;
-    let copies = operation.platform.framework.batch_norm_copies && operation.step.trains();
+    let has_kernel = operation.node.runs == PytorchRun::InstanceNorm || has_batch_norm_kernel(operation);
+    let copies = operation.platform.framework.batch_norm_copies && operation.step.trains() && has_kernel;
     match is_one && copies && operation.within_kernels && operation.requires_gradient(0) {
         true => MemoryRule { backward: borrowing(rule.backward, operation.input(0)), ..rule },
         false => rule,
     }
+}
+
+/// `all_contiguous || is_channels_last` of batch_norm_backward_cpu; a layout that is not known is taken for the usual one.
+fn has_batch_norm_kernel(operation: StepOperation) -> bool {
+    let all = |is_so: fn(&TensorLayout) -> bool| is_so(operation.layout(0)) && operation.gradient().is_none_or(is_so);
+    all(TensorLayout::is_contiguous) || all(TensorLayout::is_channels_last)
 }
 
 /// An assignment to a part of a tensor. Backward copies the gradient of all of it, clones that of the part, and makes zeros in its place (`CopySlices::apply_impl`
@@ -450,6 +488,32 @@ fn in_function(rule: MemoryRule, operation: StepOperation, facts: &OperationFact
     let is_read = |index: usize| operation.network.node(operation.node.inputs[index]).runs != PytorchRun::InFunction;
     rule.saves.retain(|saved| matches!(*saved, SavedTensor::Input(index) if is_read(index)));
     rule
+}
+
+/// A step of an operator that makes its result alone: what other steps of it make takes no memory, and is not kept.
+fn in_operator(mut rule: MemoryRule, operation: StepOperation, binary: BinaryFunction) -> MemoryRule {
+    let is_step = |index: usize| operation.network.node(operation.node.inputs[index]).runs == PytorchRun::InOperator;
+    // The last step is read by other operations, and makes the result.
+    let reads = |node: &Node| node.inputs.contains(&operation.id);
+    let is_last = !operation.network.nodes().iter().any(|node| reads(node) && node.runs == PytorchRun::InOperator);
+    rule.saves.retain(|saved| matches!(*saved, SavedTensor::Input(index) if !is_step(index)));
+    if binary == BinaryFunction::Mul && operation.node.inputs.len() == 2 {
+        // `grad * (tensor2 * value)` of each factor (addcmul).
+        rule.backward = vec![InputGradient(0), Take(operation.output()), InputGradient(1), Drop(0)];
+    }
+    MemoryRule { forward: vec![if is_last { Output } else { Reuse }], ..rule }
+}
+
+/// Tensors of its size that are there when `logcumsumexp_backward` (FunctionsManual.cpp) ends: logarithms of the gradient, of its positive and of its
+/// negative part, the result of one of these, and three on the way to the other.
+const LOGARITHMS: usize = 7;
+
+/// The logarithms of sums of exponentials, which keep what they read and their result.
+fn summed_logarithms(rule: MemoryRule, operation: StepOperation) -> MemoryRule {
+    let made = (0..LOGARITHMS).map(|_| Take(operation.output()));
+    let rule = MemoryRule { forward: vec![Output], saves: vec![SavedTensor::Input(0), SavedTensor::Output], ..rule };
+    let rule = MemoryRule { backward: Vec::new(), ..rule }.backward(made).backward([InputGradient(0)]);
+    rule.backward((0..LOGARITHMS).map(|_| Drop(0)))
 }
 
 /// A step of a variance. Forward makes numbers of the size of the result alone, backward the differences from the mean and their product with the gradient

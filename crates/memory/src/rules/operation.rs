@@ -40,7 +40,7 @@ impl<'a> StepOperation<'a> {
     /// Bytes of one of the inputs, as it is read.
     pub fn input(&self, index: usize) -> BatchBytes {
         let input = self.network.node(self.node.inputs[index]);
-        BatchBytes::tensor(&input.shape, input.element.bytes(self.number()))
+        BatchBytes::tensor(&input.shape, input.held.bytes(self.number()))
     }
 
     /// Bytes of one of the numbers that it computes with.
@@ -58,7 +58,7 @@ impl<'a> StepOperation<'a> {
         let own = self.numbers[self.id.index()];
         let input = |(index, input): (usize, &NodeId)| {
             let is_cast = self.numbers[input.index()].result != own.result;
-            (is_cast && self.network.node(*input).element == ElementKind::Number).then(|| self.input(index))
+            (is_cast && self.network.node(*input).held == ElementKind::Number).then(|| self.input(index))
         };
         let is_cast = own.weights != self.step.precision.held_format();
         let weight =

@@ -60,6 +60,13 @@ impl NetworkInput {
 }
 
 impl Op {
+    /// The element type of PyTorch's result for inputs of these types, as PyTorch has them: comparisons and logic give truths.
+    pub(crate) fn held(&self, inputs: &[ElementKind]) -> ElementKind {
+        let compares = matches!(self, Op::Binary(binary) if binary.is_truth());
+        let gives_truth = compares || matches!(self, Op::Activation(Activation::Not));
+        if gives_truth { ElementKind::Truth } else { self.element(inputs) }
+    }
+
     /// The element type of its result for inputs of these types. Comparisons and logic give truth as numbers.
     pub(crate) fn element(&self, inputs: &[ElementKind]) -> ElementKind {
         let of = |place: usize| inputs.get(place).copied().unwrap_or_default();

@@ -305,8 +305,11 @@ pub(super) fn cast(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
         kind if is_float(kind) => ElementKind::Number,
         _ => ElementKind::Integer,
     };
-    let is = to.builder.node(input.id).element;
-    let same = is == wanted || is == ElementKind::Number && wanted == ElementKind::Truth;
+    let node = to.builder.node(input.id);
+    let is = node.element;
+    // A comparison's truths are numbers only when they were cast; our own files cast all.
+    let is_cast = wanted == ElementKind::Number && node.held == ElementKind::Truth && !to.ours;
+    let same = !is_cast && (is == wanted || is == ElementKind::Number && wanted == ElementKind::Truth);
     if same { single(input) } else { single(to.add_like(own_name(call), Op::Cast(wanted), &[input])?) }
 }
 

@@ -8,6 +8,7 @@ mod einsum;
 mod elementwise;
 mod embedding;
 mod fixed;
+mod in_steps;
 mod linear;
 mod movement;
 pub(super) mod normalisation;
@@ -26,6 +27,7 @@ mod whole_attention;
 use super::call::{CallResult, NodeCall, NodeMisfit};
 use super::operator_names;
 use super::translate::GraphTranslation;
+use super::value::Value;
 
 pub(super) fn dispatch(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     if !matches!(call.node.domain(), "" | "ai.onnx") {
@@ -36,6 +38,9 @@ pub(super) fn dispatch(to: &mut GraphTranslation, call: &NodeCall) -> CallResult
     }
     if call.features().next().is_none() {
         return fixed::translate(to, call);
+    }
+    if let Some(whole) = in_steps::whole(to, call)? {
+        return Ok(vec![Value::Feature(whole)]);
     }
     if let Some(reduction) = operator_names::reduction(call.node.op_type()) {
         return pooling::reduce(to, call, reduction);

@@ -10,7 +10,7 @@ use crate::rearrange;
 use crate::tensor::KnownTensor;
 use crate::translate::{GraphTranslation, constant_value, own_name, single};
 use crate::value::{Feature, Value};
-use perf4sight_network::{NodeId, Op, PickedElements, PytorchRun, Shape};
+use perf4sight_network::{Node, NodeId, Op, PickedElements, PytorchRun, Shape};
 
 /// `Tensor.unfold`, a view, which the default exporter writes as a lookup.
 const WINDOWS: &str = "torch.ops.aten.unfold.default";
@@ -25,7 +25,29 @@ pub(super) fn concat(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     }
     let inputs = align_inputs(to, call)?;
     let axis = to.axis(inputs[0], axis)?;
+    if !to.ours && is_turned_around(to, &inputs, axis) {
+        to.join_parts(call, &inputs);
+    }
     single(to.add_like(own_name(call), Op::Concat { axis }, &inputs)?)
+}
+
+/// Whether the parts of a tensor are joined in another order than they have in it: `roll`, or `cat` of parts of `chunk`.
+fn is_turned_around(to: &GraphTranslation, inputs: &[Feature], along: usize) -> bool {
+    let part = |input: &Feature| match to.builder.node(input.id) {
+        Node { op: Op::Slice { axis, start, length }, inputs, .. } if *axis == along => {
+            Some((*start, *length, inputs[0]))
+        }
+        _ => None,
+    };
+    let Some(mut parts) = inputs.iter().map(part).collect::<Option<Vec<_>>>() else { return false };
+    let is_in_order = parts.is_sorted();
+    parts.sort_unstable();
+    let joins = parts.windows(2).all(|pair| pair[0].0 + pair[0].1 == pair[1].0 && pair[0].2 == pair[1].2);
+    let of_all = parts
+        .first()
+        .zip(parts.last())
+        .is_some_and(|(first, last)| first.0 == 0 && last.0 + last.1 == to.builder.shape(last.2).dims()[along]);
+    parts.len() > 1 && !is_in_order && joins && of_all
 }
 
 /// Parts of a tensor as a sequence; SequenceAt takes one of them.
@@ -134,7 +156,11 @@ fn parts(to: &mut GraphTranslation, call: &NodeCall, input: Feature, axis: usize
     let mut outputs = Vec::new();
     for (part, &length) in lengths.iter().enumerate() {
         let name = format!("{}_{part}", own_name(call));
-        outputs.push(Value::Feature(to.add_like(&name, Op::Slice { axis, start, length }, &[input])?));
+        let cut = to.add_like(&name, Op::Slice { axis, start, length }, &[input])?;
+        if !to.ours {
+            to.builder.set_runs(cut.id, PytorchRun::Part);
+        }
+        outputs.push(Value::Feature(cut));
         start += length;
     }
     Ok(outputs)

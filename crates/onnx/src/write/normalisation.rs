@@ -17,16 +17,29 @@ impl GraphWriter<'_> {
             inputs = vec![name];
         }
         let channels = node.shape.dims()[axis];
-        inputs
-            .extend(["weight", "bias", "running_mean", "running_var"].map(|name| self.weight(node, name, &[channels])));
+        // `affine=False`: what ONNX asks for is no parameter.
+        inputs.extend(match node.trained {
+            Some(0) => [("no_scale", 1.0), ("no_shift", 0.0)]
+                .map(|(what, value)| self.write_filled(node, what, &[channels], value)),
+            Some(_) | None => ["weight", "bias"].map(|name| self.weight(node, name, &[channels])),
+        });
+        inputs.extend(["running_mean", "running_var"].map(|name| self.weight(node, name, &[channels])));
         let name = if axis > 0 { format!("{}/result", node.name) } else { node.name.clone() };
         self.push_node(&name, "BatchNormalization", inputs, vec![with::int("training_mode", 1)]);
         if let Some(written) = self.graph.node.last_mut() {
             written.output.extend(["mean", "var"].map(|name| format!("{}/{name}", node.name)));
         }
         if axis > 0 {
+            // Without weights it is the operator's own name that a reader has.
+            let is_plain = node.trained == Some(0);
+            if is_plain {
+                self.rename_last(node.name.clone());
+            }
             let samples = self.integers(node, "samples", std::iter::once(-1).chain(dims).collect());
             self.emit(node, "Reshape", vec![name, samples], vec![]);
+            if is_plain {
+                self.rename_last(format!("{}/samples", node.name));
+            }
         }
     }
 

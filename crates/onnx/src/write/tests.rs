@@ -64,3 +64,18 @@ fn exports_can_be_read_again() {
     });
     assert_eq!(refused.map(|error| error.to_string()).collect::<Vec<_>>(), Vec::<String>::new());
 }
+
+/// `nn.BatchNorm2d(8, affine=False)`: ONNX asks for a scale and a shift, which are no parameters then.
+#[test]
+fn batch_normalisations_without_parameters_have_none_when_read_again() {
+    use crate::tests::rewritten;
+    use perf4sight_network::{NetworkBuilder, Op, Shape};
+    for axis in [0, 1] {
+        let mut builder = NetworkBuilder::new("plain", Shape::new([8, 8]));
+        let norm = builder.add("norm", Op::BatchNorm { axis }, &[builder.input()]).unwrap();
+        builder.set_trained(norm, 0);
+        let network = builder.finish(norm);
+        let again = rewritten(&network).network;
+        assert_eq!((again.parameters(), network.parameters()), (0, 0));
+    }
+}
