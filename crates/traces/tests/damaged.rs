@@ -195,7 +195,9 @@ fn ranks_come_from_the_trace_or_from_the_name_and_once_each() {
         read_ranks(std::slice::from_ref(&folder.0)).unwrap().iter().map(|ranked| ranked.rank).collect();
     assert_eq!(ranks, [3, 12]);
     let nameless = Folder::new("nameless");
-    ["worker-b.json", "worker-a.json"].map(|name| nameless.file(name, trace("").as_bytes()));
+    for name in ["worker-b.json", "worker-a.json"] {
+        nameless.file(name, trace("").as_bytes());
+    }
     let ranks = read_ranks(std::slice::from_ref(&nameless.0)).unwrap();
     let warning = &ranks[0].trace.damage.of_other_files[0];
     assert!(warning.ends_with("numbered in that order: rank 0 is worker-a.json, rank 1 is worker-b.json"), "{warning}");
