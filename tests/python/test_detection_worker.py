@@ -274,7 +274,7 @@ class Training(WithPets):
             ("few", "labels out of range: boxes of the data have the label 1"),
             ("none", "gives a NoneType, no torch.nn.Module"),
             ("wordless", "no dictionary of losses"),
-            ("vector", "no single number that has gradients"),
+            ("vector", "is not a single number that has gradients"),
             ("word", "cannot be added up"),
             ("broken", "ValueError: of its own (own.py, line "),
             ("index", "IndexError: index 7 is out of bounds"),

@@ -1,5 +1,5 @@
 //! Values that drivers report for GPUs: memory, clocks, temperature, power, processes. Each driver has a file; those of cards have an
-//! entry in [`CARDS`], that of boards is [`on_board`]. Values that a driver does not report are none or empty.
+//! entry in `CARDS`, that of boards is [`on_board`]. Values that a driver does not report are none or empty.
 
 mod amd;
 mod jetson;
