@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -342,8 +343,10 @@ class Graphs(WithPets):
         os.makedirs(os.path.join(beside, "perf4sight_reader"))
         for file in (WORKER, os.path.join(BESIDE, "torch_worker.py")):
             shutil.copy(file, beside)
-        for name in ("_copy", "_errors", "_exporter", "_inputs", "_private", "_settings", "_symbols"):
-            shutil.copy(os.path.join(ROOT, "python", "perf4sight", name + ".py"), os.path.join(beside, "perf4sight_reader"))
+        with open(os.path.join(ROOT, "crates", "detection", "src", "trainer.rs")) as file:
+            names = re.findall(r'\("perf4sight_reader/(\w+\.py)"', file.read())
+        for name in names:
+            shutil.copy(os.path.join(ROOT, "python", "perf4sight", name), os.path.join(beside, "perf4sight_reader"))
         asked = {"protocol": 2, "task": "detection_graphs", "place": "cpu", "threads": 1, "seed": 0, "data": self.folder, "network": NETWORK,
                  "shapes": [[192, 256]], "asked": [{"batch": 2, "size": 192}, {"batch": 1, "size": 256}]}
         answer = ask(asked, worker=os.path.join(beside, "detection_worker.py"))

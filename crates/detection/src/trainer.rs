@@ -20,7 +20,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 
 /// The worker, and the files that are placed next to it where it runs.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     (WORKER, include_str!("../worker/detection_worker.py")),
     ("torch_worker.py", include_str!("../../../workers/torch_worker.py")),
     ("perf4sight_reader/_copy.py", include_str!("../../../python/perf4sight/_copy.py")),
@@ -30,6 +30,7 @@ const FILES: [(&str, &str); 9] = [
     ("perf4sight_reader/_private.py", include_str!("../../../python/perf4sight/_private.py")),
     ("perf4sight_reader/_settings.py", include_str!("../../../python/perf4sight/_settings.py")),
     ("perf4sight_reader/_symbols.py", include_str!("../../../python/perf4sight/_symbols.py")),
+    ("perf4sight_reader/_updating.py", include_str!("../../../python/perf4sight/_updating.py")),
 ];
 const WORKER: &str = "detection_worker.py";
 /// The device that is tried first by default.
@@ -216,5 +217,31 @@ impl Detection {
             trace: self.trace.as_ref().map(|folder| folder.join(setting.trace_name())),
             ..self.task.clone()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FILES;
+
+    /// What a file imports from its folder (`from . import _private, _symbols`, `from ._errors import Error`) is placed there too.
+    #[test]
+    fn files_have_beside_them_what_they_import() {
+        const FOLDER: &str = "perf4sight_reader/";
+        let files = || FILES.iter().filter(|(name, _)| name.starts_with(FOLDER));
+        let imports = |text: &'static str| {
+            let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("from ."));
+            lines.filter_map(|line| line.split_once(" import ")).flat_map(|(module, names)| match module {
+                "" => names.split(", ").map(str::trim).collect(),
+                module => vec![module],
+            })
+        };
+        for (name, text) in files() {
+            for module in imports(text) {
+                let file = format!("{FOLDER}{module}.py");
+                assert!(files().any(|(other, _)| *other == file), "{name} imports {module}");
+            }
+        }
+        assert_eq!(files().flat_map(|(_, text)| imports(text)).filter(|module| *module == "_updating").count(), 1);
     }
 }
