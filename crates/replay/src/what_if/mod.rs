@@ -2,15 +2,13 @@
 //! after the other. A new one is a file and its line in [`FORMS`].
 
 mod added_time;
-mod bandwidth;
 mod bucket_cap;
 mod clause;
-mod communication;
 mod devices;
 mod half_rates;
 mod in_half;
 mod kernel;
-mod latency;
+mod links;
 mod one_rank;
 mod operations;
 mod outcome;
@@ -143,9 +141,9 @@ pub struct WhatIfForm {
 
 /// All ways to write changes.
 pub const FORMS: [WhatIfForm; 13] = [
-    WhatIfForm { example: "bandwidth x 0.5", parse: |clause, _| bandwidth::parse(clause) },
-    WhatIfForm { example: "latency x 2", parse: |clause, _| latency::parse(clause) },
-    WhatIfForm { example: "communication x 0.5", parse: |clause, _| communication::parse(clause) },
+    WhatIfForm { example: "bandwidth x 0.5", parse: |clause, _| links::parse(clause) },
+    WhatIfForm { example: "latency x 2", parse: |clause, _| links::parse(clause) },
+    WhatIfForm { example: "communication x 0.5", parse: |clause, _| links::parse(clause) },
     WhatIfForm { example: "ranks = 64", parse: |clause, _| ranks::parse(clause) },
     WhatIfForm { example: "rank 3 as the others", parse: |clause, _| rank::parse(clause) },
     WhatIfForm { example: "bucket_cap_mb = 8", parse: |clause, _| bucket_cap::parse(clause) },

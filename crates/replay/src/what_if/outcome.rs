@@ -365,18 +365,41 @@ fn times_of_recorded(
     (communication, changes): (&CommunicationCosts, &[&dyn StepChange]),
     drawn: Option<&RankDraws>,
 ) -> Result<[f64; 2]> {
-    let (times, mut changed) = compared(recorded.step(index), communication.clone(), changes)?;
-    let Some(RankDraws { rank }) = drawn else { return Ok(times) };
-    let next = recorded.step((index + 1) % recorded.steps.len());
-    let (_, next) = compared(next, communication.clone(), changes)?;
-    let (graph, of_next) = (&mut changed.step.graph, &next.step.graph);
-    if graph.nodes().len() != of_next.nodes().len() {
-        return Ok(times);
+    let Some(RankDraws { rank }) = drawn else { return times(recorded.step(index), communication.clone(), changes) };
+    let step = recorded.step((index + 1) % recorded.steps.len());
+    let mut next = Scenario { step, communication: communication.clone() };
+    changes.iter().try_for_each(|change| change.apply(&mut next))?;
+    let work = WorkOfStep::of_rank(&next.step, *rank);
+    let all: Vec<&dyn StepChange> = changes.iter().copied().chain([&work as &dyn StepChange]).collect();
+    times(recorded.step(index), communication.clone(), &all)
+}
+
+/// A rank's work that takes as long as in another step.
+#[derive(Debug)]
+struct WorkOfStep {
+    nodes: usize,
+    durations: Vec<(NodeId, u64)>,
+}
+
+impl WorkOfStep {
+    fn of_rank(step: &StepGraph, rank: u32) -> Self {
+        let graph = &step.graph;
+        let is_own =
+            |id: &NodeId| graph.resource_of(*id).rank == Some(rank) && graph.node(*id).kind != WorkKind::Launch;
+        let durations = graph.ids().filter(is_own).map(|id| (id, graph.node(id).duration)).collect();
+        WorkOfStep { nodes: graph.nodes().len(), durations }
     }
-    let own: Vec<NodeId> = graph.ids().filter(|id| graph.resource_of(*id).rank == Some(*rank)).collect();
-    let own = own.into_iter().filter(|id| graph.node(*id).kind != WorkKind::Launch).collect::<Vec<_>>();
-    own.into_iter().for_each(|id| graph.set_duration(id, of_next.node(id).duration));
-    Ok([times[0], length(&changed.step, &simulate(&changed.step.graph))?])
+}
+
+impl StepChange for WorkOfStep {
+    fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+        let graph = &mut scenario.step.graph;
+        // Steps that are not the same after their changes have no work in common.
+        if graph.nodes().len() == self.nodes {
+            self.durations.iter().for_each(|(id, time)| graph.set_duration(*id, *time));
+        }
+        Ok(())
+    }
 }
 
 /// The means over steps, without changes and with them.

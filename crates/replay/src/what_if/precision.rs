@@ -1,7 +1,7 @@
 //! `precision = bf16`: weights, activations and gradients of half the bytes, but for what is in half precision already.
 
-use super::bandwidth::scale_transfers;
 use super::clause::WhatIfClause;
+use super::links::scale_transfers;
 use super::{ALL_IN_HALF, HalfPrecisionShares, HalfRates, Scenario, StepChange, Tf32, WhatIfFacts};
 use crate::graph::{NodeId, WorkKind};
 use perf4sight_base::error::{Error, Result};

@@ -1,32 +1,55 @@
-//! `bandwidth x 0.5`: links that carry more or fewer bytes a second.
+//! `bandwidth x 0.5`, `latency x 2`, `communication x 2`: exchanges whose bytes or messages take longer or shorter.
 
 use super::clause::WhatIfClause;
 use super::{Scenario, StepChange};
 use crate::communication::{CostEstimate, GroupCost};
 use crate::graph::{StepGraph, TransferNode};
-use perf4sight_base::error::Result;
+use perf4sight_base::error::{Error, Result};
 
+/// What times are multiplied by.
 #[derive(Debug)]
-struct OtherBandwidth(f64);
-
-pub(super) fn parse(clause: &WhatIfClause) -> Option<Result<Box<dyn StepChange>>> {
-    let factor = clause.factor_of("bandwidth")?;
-    Some(factor.map(|factor| Box::new(OtherBandwidth(factor)) as Box<dyn StepChange>))
+struct OtherLinks {
+    latency: f64,
+    bytes: f64,
 }
 
-impl StepChange for OtherBandwidth {
+/// What a factor does to links.
+type ParseLinks = fn(f64) -> OtherLinks;
+
+/// Each subject with what its factor does.
+const SUBJECTS: [(&str, ParseLinks); 3] = [
+    ("bandwidth", |factor| OtherLinks { latency: 1.0, bytes: 1.0 / factor }),
+    ("latency", |factor| OtherLinks { latency: factor, bytes: 1.0 }),
+    ("communication", |factor| OtherLinks { latency: factor, bytes: factor }),
+];
+
+pub(super) fn parse(clause: &WhatIfClause) -> Option<Result<Box<dyn StepChange>>> {
+    let change = |(subject, links): (&str, ParseLinks)| Some(clause.factor_of(subject)?.map(links));
+    let found = SUBJECTS.into_iter().find_map(change)?;
+    Some(found.map(|links| Box::new(links) as Box<dyn StepChange>))
+}
+
+impl StepChange for OtherLinks {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
-        scale_transfers(scenario, |latency, bytes| latency + bytes / self.0);
+        let OtherLinks { latency, bytes } = *self;
+        let is_known = || scenario.communication.groups.iter().flatten().any(|cost| cost.latency_known);
+        // Of the latency alone it has to be known how long it is.
+        if bytes == 1.0 && latency != 1.0 && !is_known() {
+            return Err(Error::input("the latency of messages is not known: all operations have nearly the same size")
+                .help("record operations of several sizes, or give a table of nccl-tests; communication x 2 changes latency and bytes alike"));
+        }
+        scale_transfers(scenario, |of_messages, of_bytes| latency * of_messages + bytes * of_bytes);
         for cost in scenario.communication.groups.iter_mut().flatten() {
-            cost.per_byte = scaled(cost.per_byte, 1.0 / self.0);
-            cost.per_byte_within_node = cost.per_byte_within_node.map(|per_byte| per_byte / self.0);
+            cost.latency = scaled(cost.latency, latency);
+            cost.per_byte = scaled(cost.per_byte, bytes);
+            cost.per_byte_within_node = cost.per_byte_within_node.map(|per_byte| per_byte * bytes);
         }
         Ok(())
     }
 }
 
 /// An estimate times a factor.
-pub(super) fn scaled(estimate: CostEstimate, factor: f64) -> CostEstimate {
+fn scaled(estimate: CostEstimate, factor: f64) -> CostEstimate {
     CostEstimate { value: estimate.value * factor, low: estimate.low * factor, high: estimate.high * factor }
 }
 
