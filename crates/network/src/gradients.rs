@@ -51,6 +51,16 @@ impl Network {
             && (has_weights || self.facts(node).gradient != GradientFlow::Ends)
     }
 
+    /// The same network with some nodes as within `torch.no_grad`, whose results have no gradient.
+    #[must_use]
+    pub fn with_detached(mut self, is_detached: impl Fn(&Node) -> bool) -> Network {
+        let is_view = |node: &Node| matches!(node.runs, PytorchRun::View | PytorchRun::Joining);
+        let detached = self.nodes_mut().iter_mut().filter(|node| is_detached(node) && !is_view(node));
+        detached.for_each(|node| node.runs = PytorchRun::Detached);
+        self.find_reached();
+        self
+    }
+
     /// Finds the nodes that gradients reach, and freezes the weights that none reaches: PyTorch leaves their `grad` at `None`, so
     /// that an optimizer changes nothing of them.
     pub(super) fn find_reached(&mut self) {
@@ -58,6 +68,7 @@ impl Network {
         self.loss_results().for_each(|output| reached[output.index()] = true);
         for (id, node) in self.iter().rev() {
             let passes_on = reached[id.index()] && self.has_gradient(node);
+            reached[id.index()] &= node.runs != PytorchRun::Detached;
             let numbers = node.inputs.iter().filter(|input| self.node(**input).element == ElementKind::Number);
             numbers.for_each(|input| reached[input.index()] |= passes_on);
         }

@@ -59,7 +59,7 @@ pub enum PytorchRun {
     InOperator,
     /// A part of a `torch.autograd.Function`, which keeps nothing but what the function reads.
     InFunction,
-    /// `detach`: a view without a gradient.
+    /// `detach`, a view without a gradient, or any operation within `torch.no_grad`.
     Detached,
     /// A view that joins the batch with the axis behind it (`x.reshape(batch * frames, ...)`): a copy where they are not neighbours in memory.
     Joining,

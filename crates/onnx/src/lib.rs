@@ -32,6 +32,7 @@ mod keeping;
 mod ledger;
 mod line_breaks;
 mod magnitudes;
+mod no_grad;
 mod node;
 mod notes;
 mod number;

@@ -35,6 +35,19 @@ pub(super) fn is_in_function(node: &NodeProto) -> bool {
     frames.windows(2).any(|pair| pair[0].contains(".apply(") && is_forward(pair[1]))
 }
 
+/// The code that PyTorch generated for a node, where the exporter noted that in place of the program's: `<eval_with_key>.42`. A program's own `GraphModule` is generated,
+/// too, but calls no operators of ATen.
+pub(super) fn generated_code(node: &NodeProto) -> Option<&str> {
+    let (code, line) = note(node, STACK).strip_prefix("File \"")?.split_once('"')?;
+    (code.starts_with("<eval_with_key>") && line.contains("torch.ops.aten.")).then_some(code)
+}
+
+/// Whether it makes numbers of 16 bits of others.
+pub(super) fn casts_to_16_bits(node: &NodeProto) -> bool {
+    let call = note(node, OPERATION);
+    call.contains("_to_copy") && ["float16", "bfloat16"].iter().any(|kind| call.contains(&format!("torch.{kind}")))
+}
+
 /// The calls that run a part of a module again for backward instead of keeping what it computes: PyTorch's own, timm's and transformers'.
 const CHECKPOINTS: [&str; 4] =
     ["checkpoint(", "checkpoint_sequential(", "checkpoint_seq(", "_gradient_checkpointing_func("];

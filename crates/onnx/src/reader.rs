@@ -6,6 +6,7 @@ use super::curves::NodeCurves;
 use super::exporter::{ExporterNotes, NotedOperand};
 use super::file::{Initializer, OnnxFile};
 use super::keeping::SharedExpressions;
+use super::no_grad::{self, TracedAgain};
 use super::ledger::{LayerFilters, ParameterLedger};
 use super::number::BatchNumber;
 use super::pending_pattern::PendingPatterns;
@@ -100,6 +101,7 @@ pub(super) fn read(
         noticed: TranslationNotes::default(),
         keeping,
         expressions: SharedExpressions::default(),
+        traced_again: TracedAgain::default(),
     };
     for node in order {
         to.read(node).map_err(|why| (format!("{} {why}", node_text(node)), None))?;
@@ -113,9 +115,12 @@ pub(super) fn read(
     let unread = unread(&to, &buffers);
     let seen = |feature: Feature| ReadValue { node: to.builder.node(feature.id).name.clone(), batch: feature.batch };
     let values = to.values.features().map(|(name, feature)| (name.to_string(), seen(feature))).collect();
-    let GraphTranslation { builder, ledger, mut noticed, ours, .. } = to;
+    let GraphTranslation { builder, ledger, mut noticed, ours, traced_again, .. } = to;
     let restored = noticed.restored;
+    let parts = traced_again.names(&builder);
     let network = builder.finish_with(&results).holding(unread);
+    let (network, open) = no_grad::without_gradients(network, &parts, keeping);
+    open.into_iter().for_each(|of| noticed.unsure(of));
     let followed = read_followed(&file.model, &network);
     let network = network.following(followed).as_keeping(keeping);
     if !ours {
@@ -297,6 +302,7 @@ impl<'a> GraphTranslation<'a> {
         };
         self.keep_inputs_of_function(node, before);
         self.keep_input_of_variance(node, before);
+        self.traced_again.record(node, before..self.builder.node_count());
         for (name, value) in node.output.iter().zip(outputs).filter(|(name, _)| !name.is_empty()) {
             self.noticed.contradicted.extend(self.contradiction(node, name, &value));
             self.values.set(name, value);

@@ -5,6 +5,7 @@ use super::call::{CallResult, NodeCall, NodeMisfit};
 use super::curves::NodeCurves;
 use super::exporter::ExporterNotes;
 use super::keeping::SharedExpressions;
+use super::no_grad::TracedAgain;
 use super::ledger::ParameterLedger;
 use super::number::{BatchNumber, TensorDims, numbers};
 use super::pending_pattern::PendingPatterns;
@@ -37,6 +38,7 @@ pub(super) struct GraphTranslation<'a> {
     /// What this reading keeps for backward, of what the file leaves open.
     pub keeping: KeptReading,
     pub expressions: SharedExpressions<'a>,
+    pub traced_again: TracedAgain<'a>,
 }
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Whether one of two equal parts of a network looks as if it followed the other without gradients, as in BYOL or with a teacher: files hold neither `torch.no_grad` nor `requires_grad`.
+//! Whether one of two equal parts of a network looks as if it followed the other without gradients, as in BYOL or with a teacher: no file holds `requires_grad`, and none of the older exporter `torch.no_grad`.
 
 use perf4sight_network::{Network, Node, NodeId};
 
@@ -22,9 +22,8 @@ impl EqualParts {
 
 /// The parts of equal layers in the same order, both of which read nothing that layers made. Parts are the modules that the network itself holds.
 pub(super) fn twins(network: &Network) -> Option<EqualParts> {
-    let weighty = |id: &NodeId| network.parameters_of(network.node(*id)) > 0;
     let mut parts: Vec<(&str, Vec<NodeId>)> = Vec::new();
-    for (id, node) in network.iter().filter(|(id, _)| weighty(id)) {
+    for (id, node) in network.iter().filter(|(_, node)| !network.learned_of(node).is_empty()) {
         let Some(name) = outer_module(node) else { continue };
         match parts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, layers)) => layers.push(id),

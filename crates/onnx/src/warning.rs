@@ -64,6 +64,8 @@ pub(super) enum UnsureReason {
     Gate,
     /// Whether an activation overwrites its input.
     InPlace,
+    /// Whether a part ran without gradients.
+    NoGrad,
     /// How many tensors computing a weight makes.
     ComputedWeight,
     /// Whether results that are joined stay in a variable.
@@ -215,7 +217,7 @@ fn write_twins(f: &mut Formatter, EqualParts { follower, leader }: &EqualParts) 
     write!(
         f,
         "{follower} has the layers of {leader}, and both read the network's inputs, as where a target or a teacher follows without gradients (BYOL): no file records \
-         torch.no_grad or requires_grad, nor, from the older exporter, detach, and all weights are taken to be trained; the interval of memory holds both; if {follower} is not trained, name what is, \
+         requires_grad, nor, from the older exporter, torch.no_grad or detach, and all weights are taken to be trained; the interval of memory holds both; if {follower} is not trained, name what is, \
          as in --trainable '{leader}.*'; perf4sight.estimate_memory follows the module itself"
     )
 }
@@ -312,6 +314,9 @@ impl UnsureReason {
             UnsureReason::Merged => "whether a result that is read several times was computed as often",
             UnsureReason::Gate => "whether a gated linear unit is one operator",
             UnsureReason::InPlace => "whether an activation overwrites its input",
+            UnsureReason::NoGrad => {
+                "whether a part that the exporter noted apart ran within torch.no_grad, or within torch.autocast"
+            }
             UnsureReason::ComputedWeight => "how many tensors the computation of a weight makes",
             UnsureReason::List => "whether results that are joined stay in a variable",
             UnsureReason::Places => "whether a maximum is `max` of an axis or `amax`",

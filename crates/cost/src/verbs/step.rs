@@ -23,7 +23,7 @@ pub(super) const PRECISION: Setting = word("precision", precisions)
     .help("Precision of the step: fp32, autocast (amp_bf16, amp_fp16), or bf16 with weights in bfloat16 too; by default that of the profiled steps. Memory is simulated for every precision of the device. Latency is known for the profiled precision, and for those that perf4sight calibrate --precision measured.");
 
 pub(super) const TRAINABLE: Setting = text("trainable").value("WEIGHTS")
-    .help("Weights that training changes: all, classifier, 'last N' (of the last N operations with weights), bias, normalisation, or patterns of layer names such as 'layer4.*,fc'; by default as in the profiled steps. Files record neither requires_grad nor torch.no_grad and, from the older exporter, no detach(): all of their weights are taken as trained.");
+    .help("Weights that training changes: all, classifier, 'last N' (of the last N operations with weights), bias, normalisation, or patterns of layer names such as 'layer4.*,fc'; by default as in the profiled steps. Files do not record requires_grad and, from the older exporter, neither torch.no_grad nor detach(): all of their weights are taken as trained.");
 
 pub(super) const FROZEN_NORMALISATION: Setting =
     word("frozen_normalisation", || FrozenNormalisation::ALL.map(FrozenNormalisation::name).to_vec())
