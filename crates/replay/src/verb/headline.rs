@@ -4,7 +4,6 @@ use crate::Analysis;
 use crate::collectives::{CollectiveOperation, GroupKnowledge};
 use crate::replayed_job::ReplayedJob;
 use crate::waiting::{ActivityExcess, LEAST_SHARE, RankActivity, SlowLink, Straggler};
-use perf4sight_base::stats::mean;
 use perf4sight_base::summary::ValueSummary;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::rank_list;
@@ -98,8 +97,8 @@ fn who_waits(analysis: &Analysis, costs: Option<StragglerCosts>) -> String {
             "rank {} makes {} wait {}: {} in {} of {} steps, {} of the mean step's {} on average; that is {} of all waiting{}",
             analysis.job.ranks[first.rank].number,
             exchanging_ranks(analysis, first.rank),
-            if is_mostly(analysis, first) { "in most steps" } else { "now and then" },
-            Milliseconds(mean(&first.occasions)),
+            when(analysis, first),
+            Milliseconds(first.mean_occasion()),
             first.occasions.len(),
             analysis.job.steps.len(),
             Milliseconds(first.caused.mean),
@@ -252,7 +251,7 @@ const MOST: f64 = 0.5;
 
 /// Whether others wait for the first straggler in some steps alone, longer than uncertain clocks explain.
 fn is_occasional(analysis: &Analysis, first: &Straggler) -> bool {
-    let shortest = first.occasions.iter().copied().fold(f64::INFINITY, f64::min);
+    let shortest = first.occasions.iter().map(|one| one.milliseconds).fold(f64::INFINITY, f64::min);
     let is_certain = shortest > 2.0 * analysis.waiting.uncertainty || durations_show(first);
     let is_chance = !first.stands_out && first.of_all < ALONE;
     let occasions = first.occasions.len();
@@ -260,6 +259,19 @@ fn is_occasional(analysis: &Analysis, first: &Straggler) -> bool {
     let is_alone = first.stands_out && first.of_all >= ALONE;
     let is_known = !is_mostly(analysis, first) || is_steady(analysis, first) || is_alone;
     first.of_all >= MOST && !is_chance && occasions > 1 && is_known && is_certain
+}
+
+/// In which steps the others wait long for a rank.
+fn when(analysis: &Analysis, first: &Straggler) -> String {
+    let steps = &analysis.job.steps;
+    let name = |step: usize| &steps[step].name;
+    match first.slow_from_to(steps.len()) {
+        Some([from, to]) if from > 0 && to + 1 == steps.len() => format!("from {} on", name(from)),
+        Some([0, to]) if to + 1 < steps.len() => format!("until {}", name(to)),
+        Some([from, to]) if from > 0 => format!("from {} to {}", name(from), name(to)),
+        _ if is_mostly(analysis, first) => "in most steps".to_owned(),
+        _ => "now and then".to_owned(),
+    }
 }
 
 /// Whether the others wait long for a rank in most steps.

@@ -222,11 +222,12 @@ fn traces_of_a_rank_that_becomes_slow(steps: u32, from: u32) -> TempDir {
 /// However many of twenty steps are the slow ones. All waiting is for rank 2: 15 ms in each of them.
 #[test]
 fn a_rank_that_becomes_slow_is_named() {
-    for (from, says) in [(0, "in every step"), (3, "in most steps"), (8, "in most steps"), (12, "now and then")] {
+    let when = |from| format!("from ProfilerStep#{from} on");
+    for (from, says) in [(0, "in every step".to_owned()), (3, when(3)), (8, when(8)), (12, when(12))] {
         let traces = traces_of_a_rank_that_becomes_slow(20, from);
         let analysis = Analysis::new(TrainingJob::read(&[traces.path().to_owned()]).unwrap());
         let sentence = headline::headline(&analysis, None);
-        assert!(sentence.starts_with("rank 2 makes the others wait ") && sentence.contains(says), "{from}: {sentence}");
+        assert!(sentence.starts_with("rank 2 makes the others wait ") && sentence.contains(&says), "{from}: {sentence}");
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) use blocked::blocked_times;
 pub use slow_link::SlowLink;
 pub use spans::{RankSpan, RankState, spans};
 pub(crate) use straggler::LEAST_SHARE;
-pub use straggler::{ActivityExcess, Straggler, stragglers};
+pub use straggler::{ActivityExcess, LongWait, Straggler, stragglers};
 pub use timed::TimedExchange;
 
 use crate::clocks::RankClocks;

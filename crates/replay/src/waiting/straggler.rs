@@ -23,12 +23,21 @@ pub struct Straggler {
     pub busier: f64,
     /// Its share of all waiting in all steps, from 0 to 1.
     pub of_all: f64,
-    /// Milliseconds that the others wait for it in each of the steps in which that is long and longer than for any other rank.
-    pub occasions: Vec<f64>,
+    /// The steps in which the others wait for it long and longer than for any other rank, in order.
+    pub occasions: Vec<LongWait>,
     /// What it does longer than the others, the largest difference first.
     pub excess: Vec<ActivityExcess>,
     /// Whether that is of the steps of [`Straggler::occasions`] alone, since what it does longer there is not so in most steps.
     pub on_occasions: bool,
+}
+
+/// A step in which the others wait long for a rank.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LongWait {
+    /// The index of the step in [`TrainingJob::steps`].
+    pub step: usize,
+    /// How long they wait.
+    pub milliseconds: f64,
 }
 
 /// What a rank does longer than the others.
@@ -79,6 +88,8 @@ pub fn stragglers(
         let steady = waiting.steps.iter().filter(|step| most(step)).count();
         let is_occasion = |step: &usize| most(&waiting.steps[*step]) && is_long(&waiting.steps[*step]);
         let occasions: Vec<usize> = all.iter().copied().filter(is_occasion).collect();
+        let long_wait =
+            |step: usize| LongWait { step, milliseconds: waiting.steps[step].caused_waiting(rank) / 1e6 };
         let own: f64 = waiting.steps.iter().map(|step| step.caused_waiting(rank)).sum();
         let straggler = Straggler {
             rank,
@@ -87,7 +98,7 @@ pub fn stragglers(
             stands_out: stands_out(waiting, rank, job.ranks.len()),
             busier: busier(rank, &usual),
             of_all: own / of_all.max(f64::MIN_POSITIVE),
-            occasions: occasions.iter().map(|step| waiting.steps[*step].caused_waiting(rank) / 1e6).collect(),
+            occasions: occasions.iter().map(|step| long_wait(*step)).collect(),
             excess: excess(rank, &usual, LEAST_SHARE * caused.mean),
             on_occasions: false,
             caused,
@@ -132,7 +143,22 @@ fn busier(rank: usize, usual: &[BTreeMap<&RankActivity, f64>]) -> f64 {
 impl Straggler {
     /// Milliseconds of waiting that [`Straggler::excess`] is to explain: of a step, or of the steps that it is about.
     pub fn to_explain(&self) -> f64 {
-        if self.on_occasions { mean(&self.occasions) } else { self.caused.mean }
+        if self.on_occasions { self.mean_occasion() } else { self.caused.mean }
+    }
+
+    /// Milliseconds that the others wait for it in a step of [`Straggler::occasions`].
+    pub fn mean_occasion(&self) -> f64 {
+        mean(&self.occasions.iter().map(|one| one.milliseconds).collect::<Vec<_>>())
+    }
+
+    /// The first and the last of [`Straggler::occasions`], if these follow each other, which by chance they do in at most 5 of 100 such jobs.
+    pub fn slow_from_to(&self, steps: usize) -> Option<[usize; 2]> {
+        let [first, .., last] = self.occasions.as_slice() else { return None };
+        let count = self.occasions.len();
+        // Of as many places as there are to choose so many steps, those where they follow each other.
+        let chosen = (0..count).fold(1.0, |all, one| all * (steps - one) as f64 / (one + 1) as f64);
+        let is_chance = (steps - count + 1) as f64 > MISSES * chosen;
+        (last.step - first.step + 1 == count && !is_chance).then_some([first.step, last.step])
     }
 
     /// Takes what it does longer in the steps in which the others wait for it, if that is more of all time: what happens in some steps
