@@ -115,6 +115,7 @@ fn evidence<'a>(parts: &'a [Part], date: &str) -> ReportEvidence<'a> {
         rows: 168,
         learned: Vec::new(),
         visits: None,
+        networks: BTreeMap::new(),
         seed: 7,
         conditions: Conditions::default(),
         config: String::new(),

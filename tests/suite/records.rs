@@ -271,6 +271,7 @@ fn provenance_says_what_differs_and_how_to_start_anew() {
         rows: 3,
         learned: vec![learned],
         visits: None,
+        networks: BTreeMap::new(),
         seed: 7,
         conditions: Conditions::default(),
         config: String::new(),

@@ -3,7 +3,8 @@
 use super::graph::{Network, Node};
 use super::op::{Op, OperationNature};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_step::workload::{FrozenNormalisation, Step, Trainable};
+use perf4sight_base::units::count_text;
+use perf4sight_step::workload::{FrozenNormalisation, Step, Trainable, Workload};
 use std::borrow::Cow;
 
 /// A layer has at most a weight and a bias; in a normalisation they are scale and shift.
@@ -107,9 +108,18 @@ impl Network {
         self.owner(node).frozen.map(|frozen| trained && !frozen)
     }
 
-    /// A batch normalisation that would have a single value of each channel in a pass of so many samples, which PyTorch refuses to train
+    /// Why PyTorch refuses a step: a batch normalisation would have a single value of each channel in a pass
     /// (`_verify_batch_size` in torch/nn/functional.py).
-    pub fn normalising_single_values(&self, step: Step, samples: u64) -> Option<&str> {
+    pub fn refused_pass(&self, Workload { step, batch }: Workload) -> Option<String> {
+        let samples = batch / step.accumulate.passes();
+        let normalisation = self.normalising_single_values(step, samples)?;
+        Some(format!(
+            "PyTorch refuses to train with {} in a pass: the batch normalisation {normalisation} has a single value of each channel",
+            count_text(samples, "sample")
+        ))
+    }
+
+    fn normalising_single_values(&self, step: Step, samples: u64) -> Option<&str> {
         let values = |node: &Node| {
             let Op::BatchNorm { axis } = node.op else { return None };
             let channels = node.shape.dims().get(axis).copied().unwrap_or(1).max(1) as u64;

@@ -3,6 +3,7 @@
 
 use super::notes;
 use super::schema::NodeProto;
+use super::translate::TranslationNotes;
 use super::warning::UnsureReason;
 use perf4sight_network::{KeptReading, Network, NetworkBuilder};
 use std::collections::{BTreeMap, HashSet};
@@ -40,14 +41,14 @@ impl<'a> TracedAgain<'a> {
     }
 }
 
-/// The network without gradients in parts that ran within `torch.no_grad`, and what is open about them. A part that others need for their gradients is likelier one
+/// The network without gradients in parts that ran within `torch.no_grad`. A part that others need for their gradients is likelier one
 /// without `torch.autocast`, which looks the same.
 pub(super) fn without_gradients(
     mut network: Network,
     parts: &[HashSet<String>],
     keeping: KeptReading,
-) -> (Network, Vec<UnsureReason>) {
-    let mut open = Vec::new();
+    noticed: &mut TranslationNotes,
+) -> Network {
     for part in parts {
         let detached = network.clone().with_detached(|node| part.contains(&node.name));
         if detached.gradients() == network.gradients() {
@@ -62,7 +63,7 @@ pub(super) fn without_gradients(
             .iter()
             .zip(before.into_iter().zip(after))
             .any(|(node, (before, after))| before && !after && !part.contains(&node.name));
-        open.push(UnsureReason::NoGrad);
+        noticed.unsure(UnsureReason::NoGrad);
         let is_taken = match keeping {
             KeptReading::Likely => !is_needed,
             KeptReading::Least => true,
@@ -72,7 +73,7 @@ pub(super) fn without_gradients(
             network = detached;
         }
     }
-    (network, open)
+    network
 }
 
 /// For every node, whether training changes weights of it.

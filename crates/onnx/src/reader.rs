@@ -6,8 +6,8 @@ use super::curves::NodeCurves;
 use super::exporter::{ExporterNotes, NotedOperand};
 use super::file::{Initializer, OnnxFile};
 use super::keeping::SharedExpressions;
-use super::no_grad::{self, TracedAgain};
 use super::ledger::{LayerFilters, ParameterLedger};
+use super::no_grad::{self, TracedAgain};
 use super::number::BatchNumber;
 use super::pending_pattern::PendingPatterns;
 use super::schema::{GraphProto, ModelProto, NodeProto, TensorProto};
@@ -115,12 +115,10 @@ pub(super) fn read(
     let unread = unread(&to, &buffers);
     let seen = |feature: Feature| ReadValue { node: to.builder.node(feature.id).name.clone(), batch: feature.batch };
     let values = to.values.features().map(|(name, feature)| (name.to_string(), seen(feature))).collect();
-    let GraphTranslation { builder, ledger, mut noticed, ours, traced_again, .. } = to;
-    let restored = noticed.restored;
-    let parts = traced_again.names(&builder);
-    let network = builder.finish_with(&results).holding(unread);
-    let (network, open) = no_grad::without_gradients(network, &parts, keeping);
-    open.into_iter().for_each(|of| noticed.unsure(of));
+    let parts = to.traced_again.names(&to.builder);
+    let GraphTranslation { builder, ledger, mut noticed, ours, .. } = to;
+    let network = builder.finish_with(&results);
+    let network = no_grad::without_gradients(network, &parts, keeping, &mut noticed).holding(unread);
     let followed = read_followed(&file.model, &network);
     let network = network.following(followed).as_keeping(keeping);
     if !ours {
@@ -132,8 +130,8 @@ pub(super) fn read(
         noticed.in_steps.clear();
         noticed.unsure.clear();
     }
+    let (restored, has_notes, filters) = (noticed.restored, exporter.has_notes(), ledger.into_filters());
     warnings.extend(noticed.warnings());
-    let (filters, has_notes) = (ledger.into_filters(), exporter.has_notes());
     Ok(GraphReading { network, filters, values, restored, has_notes, leaves_open, warnings })
 }
 

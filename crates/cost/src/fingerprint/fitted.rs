@@ -103,7 +103,7 @@ impl FittedModel {
                 .to_owned(),
             false => format!(
                 "measure up to four such rows on the device, best of a network that multiplies much (resnet18) and one that does not (mobilenetv2), and \
-                 calibrate with them: perf4sight calibrate NET --precision {}; memory is simulated without",
+                 calibrate with them: perf4sight calibrate NET --fingerprint DIR --precision {}; memory is simulated without",
                 asked.name()
             ),
         };

@@ -22,6 +22,6 @@ pub use append::{RowAppender, ensure_writable};
 pub use attempts::{CONDITIONS_FILE, WorkerRun, absent, check_conditions, merge_attempts};
 pub use dialect::check_cell;
 pub use log::{DuplicateRows, RowLog, any_rows, files, list, log_file, read, row_file};
-pub use provenance::{ErrorEstimate, PROVENANCE_FILE, ProfileProvenance, ProfileRun, Repeatability};
+pub use provenance::{ErrorEstimate, NetworkSize, PROVENANCE_FILE, ProfileProvenance, ProfileRun, Repeatability};
 pub use record::{MeasurementIdentity, MeasurementOutcome, MemoryColumns, RowReading, RowRecord};
 pub use variant::{Variant, check_network_name};

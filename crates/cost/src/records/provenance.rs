@@ -3,9 +3,13 @@
 use perf4sight_base::atomic_write;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
+use perf4sight_base::units::{count_text, grouped_digits};
 use perf4sight_machine::{Conditions, MachineProperties, differences};
+use perf4sight_network::Network;
 use perf4sight_step::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::{Display, Formatter};
 use std::path::Path;
 
 /// The name of the file, next to the folders `latency` and `memory`.
@@ -42,6 +46,9 @@ pub struct ProfileRun {
     /// The agreement of the repetitions of its rows, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visits: Option<Repeatability>,
+    /// The networks whose rows it added, by the stems of their files.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub networks: BTreeMap<String, NetworkSize>,
     /// The value of the key `seed`.
     pub seed: u64,
     /// Clocks and temperatures at the start of its first measurement and the end of its last one, if the device
@@ -50,6 +57,27 @@ pub struct ProfileRun {
     pub conditions: Conditions,
     /// The text of the configuration file.
     pub config: String,
+}
+
+/// What tells a network from another one in a file of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkSize {
+    /// Elements of its weights.
+    pub parameters: u64,
+    /// Multiplications and additions for one sample.
+    pub macs: u64,
+}
+
+impl From<&Network> for NetworkSize {
+    fn from(network: &Network) -> Self {
+        NetworkSize { parameters: network.parameters(), macs: network.macs() }
+    }
+}
+
+impl Display for NetworkSize {
+    fn fmt(&self, f: &mut Formatter) -> std::fmt::Result {
+        write!(f, "{} and {} MACs", count_text(self.parameters, "parameter"), grouped_digits(self.macs))
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -129,5 +157,23 @@ impl ProfileProvenance {
         Err(Error::input(format!("the rows here were measured under another setting: {}", differences.join("; ")))
             .file(log_dir.join(PROVENANCE_FILE))
             .help(format!("start again with another device_name or log_dir, or move {} away", log_dir.display())))
+    }
+
+    /// Refuses rows of another network than the one that is in the file of its name now.
+    ///
+    /// # Errors
+    /// When the rows of `stem` in `log_dir` were measured with a network of another size.
+    pub fn check_network(&self, stem: &str, now: NetworkSize, log_dir: &Path) -> Result<()> {
+        let measured = self.runs.iter().rev().find_map(|run| run.networks.get(stem));
+        match measured.filter(|measured| **measured != now) {
+            None => Ok(()),
+            Some(measured) => Err(Error::input(format!(
+                "the rows of {stem} here were measured of a network with {measured}, and {stem}.onnx has {now} now"
+            ))
+            .file(log_dir.join(PROVENANCE_FILE))
+            .help(format!(
+                "bring the file back (the same seed prunes the same), or delete the rows of {stem}; another log_dir keeps both"
+            ))),
+        }
     }
 }

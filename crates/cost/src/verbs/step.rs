@@ -17,7 +17,7 @@ pub(super) const OPTIMIZER: Setting = word("optimizer", || Optimizer::ALL.map(Op
     .help("Optimizer of the step; by default that of the profiled steps.");
 
 pub(super) const ZERO_GRAD: Setting = word("zero_grad", || ZeroGrad::ALL.map(ZeroGrad::name).to_vec())
-    .help("What zero_grad() does to gradients. By default as in the profiled steps, or keep, as in the perf4sight paper, if sgd replaces their optimizer; without a profile free, as PyTorch does.");
+    .help("What zero_grad() does to gradients. By default as in the profiled steps; if another optimizer replaces theirs, keep for sgd, as in the perf4sight paper, and free for all others, as PyTorch does; without a profile free.");
 
 pub(super) const PRECISION: Setting = word("precision", precisions)
     .help("Precision of the step: fp32, autocast (amp_bf16, amp_fp16), or bf16 with weights in bfloat16 too; by default that of the profiled steps. Memory is simulated for every precision of the device. Latency is known for the profiled precision, and for those that perf4sight calibrate --precision measured.");

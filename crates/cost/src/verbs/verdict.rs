@@ -63,6 +63,21 @@ pub(super) fn place(asked: Option<String>, limit: Option<MemoryLimit>, device: &
     }
 }
 
+/// "4.2 GiB (4.0 GiB – 4.9 GiB)" where what a step takes depends on how its file is read, else one number.
+pub(super) fn tensors_text(tensors: PredictedValue, between: Option<[PredictedValue; 2]>) -> String {
+    let likely = tensors.to_string();
+    let ends = between.map(|ends| ends.map(|end| end.to_string()));
+    match ends.filter(|ends| ends.iter().any(|end| *end != likely)) {
+        Some([least, most]) => format!("{likely} ({least} – {most})"),
+        None => likely,
+    }
+}
+
+/// "691 MiB for its tensors, 870 MiB – 2.54 GiB in all", of a device that was not measured.
+pub(super) fn believed_need(tensors: &str, PredictionInterval { low, high, .. }: PredictionInterval) -> String {
+    format!("{tensors} for its tensors, {low} – {high} in all")
+}
+
 /// "31.0 ms – 39.2 ms".
 pub(super) fn interval_cell(prediction: &Prediction) -> Cell {
     prediction.interval.map(|PredictionInterval { low, high, .. }| format!("{low} – {high}")).into()

@@ -7,6 +7,7 @@ mod digest;
 mod edge;
 mod error_distribution;
 mod kernels;
+mod largest_batch;
 mod likelier_platform;
 mod model;
 mod prepared;

@@ -5,6 +5,7 @@ use super::curve::UsageCurve;
 use super::edge::MemoryEdge;
 use super::error_distribution::ErrorDistributions;
 use super::kernels::NetworkKernels;
+use super::largest_batch::largest_batch;
 use super::query::MemoryQuery;
 use super::query::SimulatedMemory;
 use crate::fingerprint::distribution::{Extrapolation, architecture};
@@ -15,7 +16,7 @@ use perf4sight_base::stats::mean;
 use perf4sight_base::units::Bytes;
 use perf4sight_memory::{MemoryTimeline, Simulation, Simulations, TensorsAtPeak};
 use perf4sight_network::Network;
-use perf4sight_step::workload::{Accumulate, LARGEST_BATCH, Stage, Step, Trainable};
+use perf4sight_step::workload::{Accumulate, Stage, Step, Trainable};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -250,30 +251,4 @@ impl Predictor for PreparedMemoryStep<'_> {
         };
         Some(MaxBatch { safe: safe.min(likely), likely })
     }
-}
-
-/// The largest batch size that needs no more MiB than `limit`. Memory is nearly linear in the batch size, so the
-/// search alternates between interpolation and bisection.
-fn largest_batch(limit: f64, need: impl Fn(u64) -> f64) -> u64 {
-    let (mut low, mut high) = ((0, 0.0), (1, need(1)));
-    while high.1 <= limit && high.0 < LARGEST_BATCH {
-        let ahead = (high.0 as f64 * limit / high.1 * 1.05) as u64;
-        low = high;
-        let next = ahead.clamp(high.0 + 1, LARGEST_BATCH);
-        high = (next, need(next));
-    }
-    let mut halve = false;
-    while high.0 - low.0 > 1 && high.1 > limit {
-        let share = if halve { 0.5 } else { (limit - low.1) / (high.1 - low.1) };
-        let middle = low.0 + ((high.0 - low.0) as f64 * share) as u64;
-        let middle = middle.clamp(low.0 + 1, high.0 - 1);
-        let found = (middle, need(middle));
-        if found.1 <= limit {
-            low = found
-        } else {
-            high = found
-        }
-        halve = !halve;
-    }
-    if high.1 <= limit { high.0 } else { low.0 }
 }

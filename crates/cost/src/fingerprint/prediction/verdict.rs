@@ -61,7 +61,7 @@ impl FitVerdict {
     }
 }
 
-/// The largest batch sizes of a network; 0 where not even one sample fits.
+/// The largest batch sizes of a network up to which all fit; 0 where not even one sample does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxBatch {
     /// With a safety margin.

@@ -1,9 +1,10 @@
 //! Reads the files of a profile into the rows to fit or evaluate on, and reports the rows left out.
 
+use super::contradictory::remove_contradictory;
 use super::networks::NetworkFolder;
 use super::{FailedAttempt, LevelSelection, MeasuredRow, Observations, RowSelection};
 use crate::records::layers::{self, LayerRecord};
-use crate::records::{self, RowRecord, Variant};
+use crate::records::{self, NetworkSize, ProfileProvenance, RowRecord, Variant};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::grouped_digits;
 use perf4sight_network::Network;
@@ -12,7 +13,7 @@ use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Quantity, Workload};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The rows of a selection, and a list of missing data.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +44,7 @@ pub fn gather(selection: &RowSelection, networks: &mut NetworkFolder) -> Result<
     let records = thin_rows(read_logs(selection, &mut gathered)?, &mut gathered.warnings);
     let mut layers = read_layers(selection, &records, &mut gathered.warnings)?;
     gathered.warnings.extend(networks.fetch(records.iter().filter_map(stem))?);
+    check_networks(selection, records.iter().filter_map(stem).collect(), networks)?;
     let mut others = BTreeSet::new();
     for record in records {
         let stem = stem(&record).unwrap_or_default().to_owned();
@@ -70,6 +72,8 @@ pub fn gather(selection: &RowSelection, networks: &mut NetworkFolder) -> Result<
         }
     }
     gathered.warnings.extend(others);
+    let contradictory = remove_contradictory(&mut gathered.rows);
+    gathered.warnings.extend(contradictory);
     Ok(gathered)
 }
 
@@ -108,6 +112,17 @@ fn thin_rows(records: Vec<RowRecord>, warnings: &mut Vec<String>) -> Vec<RowReco
     records.into_iter().enumerate().filter(|(index, _)| kept.contains(index)).map(|(_, record)| record).collect()
 }
 
+/// Refuses files that hold other networks than those whose rows are there.
+fn check_networks(selection: &RowSelection, stems: BTreeSet<&str>, networks: &NetworkFolder) -> Result<()> {
+    let profiles: BTreeSet<&Path> = selection.folders.iter().filter_map(|folder| folder.parent()).collect();
+    for profile in profiles {
+        let Some(provenance) = ProfileProvenance::load(profile)? else { continue };
+        let sizes = stems.iter().filter_map(|stem| Some((*stem, NetworkSize::from(&**networks.get(stem)?))));
+        sizes.into_iter().try_for_each(|(stem, size)| provenance.check_network(stem, size, profile))?;
+    }
+    Ok(())
+}
+
 /// Rows have the path of a file on the device they were measured on; only its stem counts here.
 fn stem(record: &RowRecord) -> Option<&str> {
     record.file.file_stem()?.to_str()
@@ -119,12 +134,16 @@ fn read_logs(selection: &RowSelection, gathered: &mut GatheredRows) -> Result<Ve
     for file in files.into_values().flatten() {
         let log = records::read(&file, selection.quantity, selection.step.stage)?;
         gathered.warnings.extend(log.warnings());
+        let rows = log.settled_rows();
+        if rows.is_empty() {
+            gathered.warnings.push(format!("{} holds no rows", file.display()));
+        }
         let asked = |record: &RowRecord| match calibration::is_reserved(&record.variant.network) {
             true => selection.step.of_whole_network(),
             false => selection.step,
         };
         let (own, others): (Vec<RowRecord>, Vec<RowRecord>) =
-            log.settled_rows().into_iter().partition(|record| record.workload.step == asked(record));
+            rows.into_iter().partition(|record| record.workload.step == asked(record));
         // Other steps of calibration networks are not counted: they are not the user's.
         for record in others.iter().filter(|record| !calibration::is_reserved(&record.variant.network)) {
             *gathered.of_other_steps.entry(record.workload.step.to_string()).or_default() += 1;

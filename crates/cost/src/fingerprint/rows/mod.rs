@@ -1,5 +1,6 @@
 //! The input of a fit: the rows of a profile, each with its network.
 
+mod contradictory;
 mod gather;
 mod networks;
 

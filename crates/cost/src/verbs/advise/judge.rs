@@ -1,8 +1,9 @@
 //! Predicts one workload of one network: its memory, whether it fits, its time.
 
 use crate::fingerprint::{FitDecision, FitVerdict, PredictedValue, Prediction, PreparedNetwork, PreparedStep};
+use crate::verbs::verdict::tensors_text;
 use perf4sight_base::cache::Cache;
-use perf4sight_base::error::Result;
+use perf4sight_base::error::{Error, Result};
 use perf4sight_network::Network;
 use perf4sight_step::workload::{Checkpoint, Step, Trainable, Workload};
 
@@ -23,6 +24,8 @@ pub(super) struct PredictedNeed {
     pub all: Prediction,
     /// The memory that counts against the limit.
     pub counted: PredictedValue,
+    /// What its tensors take, in words.
+    pub tensors: Option<String>,
     /// None if no limit is known.
     pub verdict: Option<FitVerdict>,
 }
@@ -34,6 +37,7 @@ impl<'a> WorkloadJudge<'a> {
     /// The reason.
     pub fn check(&self, workload: Workload) -> Result<()> {
         workload.check()?;
+        self.network.refused_pass(workload).map_or(Ok(()), |refused| Err(Error::input(refused)))?;
         match self.network_takes(workload.step) {
             true => self.memory.check_step(workload.step),
             false => self.network.check_step(workload.step),
@@ -51,6 +55,9 @@ impl<'a> WorkloadJudge<'a> {
     /// Whether the network supports the workload and everything about it can be predicted.
     pub fn is_possible(&self, workload: Workload) -> bool {
         let (step, checked) = (workload.step, workload.check());
+        if self.network.refused_pass(workload).is_some() {
+            return false;
+        }
         let known = || checked.and_then(|()| self.memory.check_step(step)).and_then(|()| self.check_time(step));
         self.network_takes(step) && known().is_ok()
     }
@@ -90,7 +97,12 @@ impl<'a> WorkloadJudge<'a> {
 impl PredictedNeed {
     pub fn new(about: &PreparedStep, batch: u64) -> Self {
         let all = about.predict(batch);
-        PredictedNeed { counted: about.needed_memory(batch).unwrap_or(all.value), verdict: about.verdict(batch), all }
+        PredictedNeed {
+            counted: about.needed_memory(batch).unwrap_or(all.value),
+            tensors: about.tensors(batch).map(|tensors| tensors_text(tensors, about.tensors_between(batch))),
+            verdict: about.verdict(batch),
+            all,
+        }
     }
 
     pub fn fits(&self) -> bool {

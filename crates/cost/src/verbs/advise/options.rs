@@ -55,7 +55,9 @@ impl StepOption {
             Setting::ALL.into_iter().map(|setting| StepOption::for_setting(setting, asked, network)).collect();
         let smaller = repeated_halves(asked.batch).filter(|batch| *batch >= asked.step.accumulate.passes());
         let values: Vec<Workload> = smaller.map(|batch| Workload { batch, ..asked }).collect();
-        options.push(StepOption { setting: None, timed: values.len(), values, learns_the_same: false });
+        // Samples of inference do not meet.
+        let learns_the_same = !asked.step.trains();
+        options.push(StepOption { setting: None, timed: values.len(), values, learns_the_same });
         options
     }
 
@@ -94,7 +96,8 @@ impl StepOption {
     pub fn withhold(&mut self, asked: Workload, judge: &WorkloadJudge) -> WithheldChanges {
         let words = |value: Workload| {
             let words = value.step.differences(asked.step).map(|(setting, word)| format!("{} = {word}", setting.key()));
-            words.collect::<Vec<_>>().join(", ")
+            let batch = (value.batch != asked.batch).then(|| format!("batch = {}", value.batch));
+            words.chain(batch).collect::<Vec<_>>().join(", ")
         };
         let (mut withheld, mut timed, mut untimed) = (WithheldChanges::default(), Vec::new(), Vec::new());
         for value in std::mem::take(&mut self.values) {

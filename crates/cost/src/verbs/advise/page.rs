@@ -53,8 +53,8 @@ impl Advice {
             y: Axis::linear("memory (GiB)"),
             series: vec![
                 Series::new("as asked", self.point(&self.findings.asked)).coloured(Colour::Subject),
-                Series::new("learns the same", points(true)).coloured(Colour::Nth(0)),
-                Series::new("learns otherwise", points(false)).coloured(Colour::Nth(1)),
+                Series::new(format!("{} the same", self.learns()), points(true)).coloured(Colour::Nth(0)),
+                Series::new(format!("{} otherwise", self.learns()), points(false)).coloured(Colour::Nth(1)),
             ],
             references: self
                 .limit

@@ -4,8 +4,8 @@
 use super::Advice;
 use super::options::WithheldChanges;
 use super::search::AdviceCandidate;
-use crate::fingerprint::CountedMemory;
-use crate::verbs::verdict::{place, verdict_text};
+use crate::fingerprint::{CountedMemory, FitDecision, FitVerdict};
+use crate::verbs::verdict::{believed_need, place, verdict_text};
 use perf4sight_base::error::Error;
 use perf4sight_base::units::{Bytes, grouped_digits};
 use std::collections::BTreeMap;
@@ -28,15 +28,27 @@ impl Advice {
         let needs = format!("as asked, {}, it needs {}", self.asked_words(), self.counted_memory(asked));
         match asked.need.verdict {
             None => format!("{needs}; its memory limit is unknown: give --mem-limit (mem_limit)"),
-            Some(verdict) => {
-                verdict_text(&needs, &place(self.asked_limit.clone(), self.limit, &self.device, "tensors"), verdict)
-            }
+            Some(verdict) => self.verdict_of(&needs, verdict),
         }
+    }
+
+    fn verdict_of(&self, needs: &str, verdict: FitVerdict) -> String {
+        verdict_text(needs, &place(self.asked_limit.clone(), self.limit, &self.device, "tensors"), verdict)
+    }
+
+    /// What a step does to its weights; one of inference has results alone.
+    pub(super) fn learns(&self) -> &'static str {
+        if self.asked.step.trains() { "learns" } else { "computes" }
     }
 
     /// The memory that counts against the limit; the tables hold the total memory.
     fn counted_memory(&self, one: &AdviceCandidate) -> String {
         let need = one.need.counted;
+        // Of a device that was not measured, what it takes beside tensors is not known.
+        let believed = one.need.tensors.as_ref().zip(one.need.all.interval).filter(|_| self.is_prior);
+        if let Some((tensors, interval)) = believed {
+            return believed_need(tensors, interval);
+        }
         match self.limit.map(|limit| limit.counts) {
             Some(CountedMemory::Tensors) => format!("{need} for its tensors"),
             Some(CountedMemory::All) | None => need.to_string(),
@@ -56,10 +68,10 @@ impl Advice {
             (None, None) => vec![self.nothing_fits()],
             (same, other) => {
                 let same = match same {
-                    Some(same) => format!("fits and learns the same: {}", described(same)),
-                    None => "nothing that was tried makes it fit and learns the same".to_owned(),
+                    Some(same) => format!("fits and {} the same: {}", self.learns(), described(same)),
+                    None => format!("nothing that was tried makes it fit and {} the same", self.learns()),
                 };
-                let other = other.map(|other| format!("fits, but learns otherwise: {}", described(other)));
+                let other = other.map(|other| format!("fits, but {} otherwise: {}", self.learns(), described(other)));
                 [same].into_iter().chain(other).collect()
             }
         }
@@ -67,12 +79,15 @@ impl Advice {
 
     fn nothing_fits(&self) -> String {
         let Some(nearest) = &self.findings.nearest else { return "nothing that was tried fits".to_owned() };
-        let need = Bytes::from_mib(nearest.need.counted.value());
-        let missed = match self.limit.map(|limit| limit.bytes) {
-            Some(limit) if need > limit => format!("{} too much", Bytes(need.0 - limit.0)),
-            _ => "too near to the limit to be sure".to_owned(),
-        };
-        format!("nothing that was tried fits; nearest comes {} with {need}, {missed}", self.changes_text(nearest))
+        let needs =
+            format!("nearest comes {}, which needs {}", self.changes_text(nearest), self.counted_memory(nearest));
+        match nearest.need.verdict {
+            Some(verdict) if verdict.call == FitDecision::Borderline => {
+                format!("nothing that was tried surely fits; {}", self.verdict_of(&needs, verdict))
+            }
+            Some(verdict) => format!("nothing that was tried fits; {}", self.verdict_of(&needs, verdict)),
+            None => format!("nothing that was tried fits; {needs}"),
+        }
     }
 
     /// ", 12.3 % more time per sample", for example; ", an estimated 12 % more" where nothing was measured.
@@ -98,9 +113,9 @@ impl Advice {
             format!("{} ({saved} less{})", self.changes_text(one), self.cost(one))
         };
         let same = self.most_saving(true);
-        let same = same.map(|one| format!("saves most without changing what is learned: {}", saves(one)));
+        let same = same.map(|one| format!("saves most and {} the same: {}", self.learns(), saves(one)));
         let other = self.most_saving(false);
-        let other = other.map(|one| format!("saves most but changes what is learned: {}", saves(one)));
+        let other = other.map(|one| format!("saves most, but {} otherwise: {}", self.learns(), saves(one)));
         same.into_iter().chain(other).collect()
     }
 

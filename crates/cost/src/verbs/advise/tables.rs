@@ -6,7 +6,7 @@ use crate::fingerprint::{FitDecision, Prediction};
 use crate::verbs::verdict::{decision_text, interval_cell};
 use perf4sight_base::units::Bytes;
 use perf4sight_report::{Cell, Table, TableBuilder, TableColumn};
-use perf4sight_step::workload::Workload;
+use perf4sight_step::workload::{Setting, Workload};
 
 /// The maximum number of rows of each kind on the console; programs and pages get all of them.
 const SHOWN: usize = 10;
@@ -23,8 +23,8 @@ impl Advice {
             (title, shown)
         };
         let rows = [
-            fitting(true, "Fits, and learns the same"),
-            fitting(false, "Fits, but learns otherwise"),
+            fitting(true, &format!("Fits, and {} the same", self.learns())),
+            fitting(false, &format!("Fits, but {} otherwise", self.learns())),
             (self.nearest_title().to_owned(), self.findings.nearest.iter().collect()),
             (format!("Every change by itself, compared with {}", self.asked_words()), self.single()),
         ];
@@ -82,9 +82,14 @@ impl Advice {
 
     pub(super) fn changes(&self, one: &AdviceCandidate) -> Vec<(&'static str, String)> {
         let Workload { step, batch } = self.asked;
-        let of_step = one.workload.step.differences(step).map(|(setting, word)| (setting.key(), word));
+        let to = one.workload.step;
+        let of_step = to.differences(step).map(|(setting, word)| (setting.key(), word));
+        // predict takes another optimizer with its own way to clear gradients.
+        let is_left = to.optimizer != step.optimizer && to.zero_grad == step.zero_grad;
+        let is_said = is_left && to.optimizer.zero_grad() != to.zero_grad;
+        let zero_grad = is_said.then(|| (Setting::ZeroGrad.key(), to.zero_grad.name().to_owned()));
         let samples = (one.workload.batch != batch).then(|| ("batch", one.workload.batch.to_string()));
-        of_step.chain(samples).collect()
+        of_step.chain(zero_grad).chain(samples).collect()
     }
 
     /// The additional time per sample, compared with the requested step: "+12.3 %".

@@ -6,6 +6,7 @@ use crate::fingerprint::{
 };
 use crate::verbs::extents::NetworkExtents;
 use crate::verbs::source::TargetDevice;
+use crate::verbs::verdict::tensors_text;
 use perf4sight_base::error::Result;
 use perf4sight_base::units::Bytes;
 use perf4sight_memory::{MemoryTimeline, TensorsAtPeak};
@@ -152,12 +153,7 @@ impl BatchPrediction {
 
     /// The memory of tensors in words: "4.2 GiB", or "4.2 GiB (4.0 GiB – 4.9 GiB)" where the file can be read in several ways.
     pub fn tensors_in_words(&self) -> Option<String> {
-        let likely = self.tensors?.to_string();
-        let ends = self.tensors_between.map(|ends| ends.map(|end| end.to_string()));
-        Some(match ends.filter(|ends| ends.iter().any(|end| *end != likely)) {
-            Some([least, most]) => format!("{likely} ({least} – {most})"),
-            None => likely,
-        })
+        Some(tensors_text(self.tensors?, self.tensors_between))
     }
 
     /// Samples per second.

@@ -19,10 +19,8 @@ use answer::{NetworkAnswer, PredictQuestion};
 use answers::DevicePredictions;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::overwrite;
-use perf4sight_base::units::count_text;
-use perf4sight_network::Network;
 use perf4sight_report::Progress;
-use perf4sight_step::workload::{Step, Workload};
+use perf4sight_step::workload::Workload;
 use perf4sight_verb::{Context, Outline, PlannedFiles, Section, Spec, Summary, Verb, VerbSpec};
 use rayon::prelude::*;
 use std::sync::atomic::Ordering;
@@ -166,16 +164,9 @@ fn answer_network(word: &str, question: &PredictQuestion) -> AnswerResult {
         NamedNetwork::load_with_extents(word, question.dataset(), question.extents)?;
     let answers = question.answer(word, &network)?;
     remarks.warnings.extend(answers.iter().find_map(NetworkAnswer::open_memory));
-    remarks.warnings.extend(question.devices.iter().find_map(|device| refused(word, &network, question, device.step)));
+    let smallest = question.batches.iter().min();
+    let refused = |device: &TargetDevice| network.refused_pass(Workload { step: device.step, batch: *smallest? });
+    let refused = question.devices.iter().find_map(refused);
+    remarks.warnings.extend(refused.map(|refused| format!("{word}: {refused}")));
     Ok((answers, remarks))
-}
-
-/// That PyTorch refuses the smallest of the steps.
-fn refused(word: &str, network: &Network, question: &PredictQuestion, step: Step) -> Option<String> {
-    let samples = question.batches.iter().min()? / step.accumulate.passes();
-    let normalisation = network.normalising_single_values(step, samples)?;
-    Some(format!(
-        "PyTorch refuses to train {word} with {} in a pass: the batch normalisation {normalisation} has a single value of each channel",
-        count_text(samples, "sample")
-    ))
 }

@@ -66,7 +66,7 @@ impl DeviceAnswers {
         }
     }
 
-    /// The sentence on one network: on the largest requested batch, and if that may not fit, on the largest that does.
+    /// The sentence on one network: on the largest requested batch that fits, and on the largest that may not.
     pub fn sentence(&self, answer: &NetworkAnswer, asked: Option<Bytes>) -> String {
         if self.fingerprints.memory.is_none() {
             return String::new();
@@ -76,14 +76,13 @@ impl DeviceAnswers {
             let point = points.max_by_key(|point| point.batch)?;
             Some(self.verdict_sentence(answer, point, asked))
         };
-        let all_fit = answer.points.iter().all(|point| fits(&point));
-        let fitting = largest(&mut answer.points.iter().filter(fits).filter(|_| !all_fit));
-        let asked_for = largest(&mut answer.points.iter());
+        let fitting = largest(&mut answer.points.iter().filter(fits));
+        let others = largest(&mut answer.points.iter().filter(|point| !fits(point)));
         let safe = answer.max_batch.map(|max| match max.safe {
             0 => "not even a single sample is safe".to_owned(),
             safe => format!("the largest safe batch is {}", grouped_digits(safe)),
         });
-        fitting.into_iter().chain(asked_for).chain(safe).collect::<Vec<_>>().join("; ")
+        fitting.into_iter().chain(others).chain(safe).collect::<Vec<_>>().join("; ")
     }
 
     /// "a step of 16 samples needs 5.10 GiB and fits into 8 GiB (> 99.9 % sure)".
@@ -112,7 +111,7 @@ impl DeviceAnswers {
     /// "691 MiB for its tensors, 870 MiB – 2.54 GiB in all," for a device that was not measured.
     fn prior_need_text(&self, point: &BatchPrediction) -> Option<String> {
         let interval = point.memory.as_ref().filter(|_| self.fingerprints.are_priors())?.interval?;
-        Some(format!("{} for its tensors, {} – {} in all,", point.tensors_in_words()?, interval.low, interval.high))
+        Some(format!("{},", verdict::believed_need(&point.tensors_in_words()?, interval)))
     }
 
     fn place(&self, answer: &NetworkAnswer, asked: Option<Bytes>) -> String {

@@ -5,14 +5,16 @@ use super::planned::PlannedMeasurement;
 use crate::plan::MeasurementLedger;
 use crate::records::layers::{self, LayerAppender, LayerLog, LayerRecord, StepPart};
 use crate::records::{
-    self, ErrorEstimate, ProfileProvenance, ProfileRun, Repeatability, RowAppender, RowRecord, Variant, WorkerRun,
-    row_file,
+    self, ErrorEstimate, NetworkSize, ProfileProvenance, ProfileRun, Repeatability, RowAppender, RowRecord, Variant,
+    WorkerRun, row_file,
 };
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::lock_folder;
 use perf4sight_machine::MachineProperties;
+use perf4sight_onnx as onnx;
 use perf4sight_step::workload::{Quantity, Stage, Variable, Workload};
 use perf4sight_verb::Context;
+use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -28,6 +30,8 @@ pub struct ProfileLog {
     /// The rows that existed when it was opened, of the planned variants and quantities.
     pub(super) earlier: Vec<RowRecord>,
     provenance: ProfileProvenance,
+    /// The networks of the planned files, by stem.
+    networks: BTreeMap<String, NetworkSize>,
     _lock: File,
 }
 
@@ -72,7 +76,7 @@ impl ProfileLog {
     ///
     /// # Errors
     /// A folder that is not writable or that another process is writing, rows that cannot be read, rows that were
-    /// measured under another setting.
+    /// measured under another setting or of other networks of the same names.
     pub fn open(
         log_dir: &Path,
         planned: &[PlannedMeasurement],
@@ -85,6 +89,8 @@ impl ProfileLog {
         let lock = lock_folder(log_dir, patience, "wait for it to finish, or set another log_dir")?;
         records::check_conditions(log_dir)?;
         let mut provenance = provenance(log_dir, setting)?;
+        let networks = network_sizes(planned)?;
+        networks.iter().try_for_each(|(stem, size)| provenance.check_network(stem, *size, log_dir))?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();
         let config = context.config.clone();
         provenance.runs.push(ProfileRun { date, seed, config, ..ProfileRun::default() });
@@ -95,6 +101,7 @@ impl ProfileLog {
             timed_layers: Vec::new(),
             earlier: Vec::new(),
             provenance,
+            networks,
             _lock: lock,
         };
         for (variant, variable) in files(planned) {
@@ -151,6 +158,12 @@ impl ProfileLog {
     pub(super) fn add(&mut self, entry: &ProfileEntry, spent: TimeSpent) -> Result<()> {
         let ProfileEntry { records, layers, attempts } = entry;
         // The provenance is written first: after a crash, rows without one could not be continued.
+        let first = records.first().or(layers.first().map(|layer| &layer.record));
+        let stem = first.and_then(|row| row.file.file_stem()?.to_str());
+        let measured = stem.and_then(|stem| Some((stem.to_owned(), *self.networks.get(stem)?)));
+        if let Some(run) = self.provenance.runs.last_mut() {
+            run.networks.extend(measured);
+        }
         self.account(records.len() + layers.len(), attempts, spent)?;
         records.iter().try_for_each(|row| self.appender(row)?.append(row))?;
         match layers.first().and_then(|layer| self.layer_appenders.get(&layer.record.variant)) {
@@ -202,6 +215,15 @@ impl ProfileLog {
         let appender = self.appenders.get(&(row.variant.clone(), row.quantity()));
         appender.ok_or_else(|| Error::input(format!("{} was not planned", row.identity())).file(&self.log_dir))
     }
+}
+
+fn network_sizes(planned: &[PlannedMeasurement]) -> Result<BTreeMap<String, NetworkSize>> {
+    let files: BTreeSet<&Path> = planned.iter().map(|planned| &*planned.file).collect();
+    let size = |file: &Path| {
+        let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        Ok((stem, NetworkSize::from(&onnx::read(file)?.network)))
+    };
+    files.into_par_iter().map(size).collect()
 }
 
 pub(super) fn files(planned: &[PlannedMeasurement]) -> BTreeSet<(Variant, Variable)> {
