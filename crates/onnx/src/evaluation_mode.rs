@@ -118,15 +118,25 @@ fn is_convolution(network: &Network, node: &Node) -> bool {
     )
 }
 
-/// Whether anything is normalised, also filters, or by a root of a mean that is written out.
+/// Whether anything is normalised, also filters, by a root of a mean that is written out, or by learned factors: a normalisation with fixed statistics, or what is in place
+/// of one (ReZero, SkipInit).
 fn normalises(network: &Network) -> bool {
     network.nodes().iter().any(|node| {
         let nature = network.facts(node).nature;
         let is_unknown =
             matches!(nature, OperationNature::Unknown(unknown) if unknown.op_type.contains("Normalization"));
         let has_filters = node.trained.is_some() && is_convolution(network, node);
-        nature == OperationNature::Normalisation || is_unknown || has_filters || is_root_of_mean(network, node)
+        let is_scaled = nature == OperationNature::Arithmetic(BinaryFunction::Mul) && reads_parameter(network, node);
+        nature == OperationNature::Normalisation
+            || is_unknown
+            || has_filters
+            || is_scaled
+            || is_root_of_mean(network, node)
     })
+}
+
+fn reads_parameter(network: &Network, node: &Node) -> bool {
+    node.inputs.iter().any(|id| matches!(network.node(*id).op, Op::Parameter(_)))
 }
 
 /// Whether it is `sqrt(mean(...) + epsilon)`, as in normalisations without an operator of their own.

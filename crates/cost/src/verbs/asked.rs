@@ -1,6 +1,7 @@
 //! Expands words to networks: folders and patterns become the files in them.
 
 use perf4sight_base::error::{Error, Result};
+use perf4sight_network::zoo;
 use perf4sight_verb::PlannedFiles;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,13 @@ pub(super) fn is_bare(word: &str, planned: &PlannedFiles) -> bool {
 
 /// The error of a folder without networks.
 pub(super) fn no_networks(folder: &str) -> Error {
-    Error::input("this folder holds no .onnx file").file(folder).expected("networks as .onnx files")
+    let error = Error::input("this folder holds no .onnx file").file(folder).expected("networks as .onnx files");
+    match zoo::names().any(|name| name == folder) {
+        true => error.help(format!(
+            "the known network {folder} has that name too: ask in another folder, or call this one otherwise"
+        )),
+        false => error,
+    }
 }
 
 pub(super) fn is_pattern(word: &str) -> bool {

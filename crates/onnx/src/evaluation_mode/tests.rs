@@ -33,3 +33,14 @@ fn dropout_that_may_be_missing_is_told_of() {
     assert!(!answer(normalised("onnx::MatMul_41", true)));
     assert!(!answer(normalised("head.weight", false)), "as the exporter writes it in training mode");
 }
+
+/// `conv(x) * scale + x`, as other frameworks write a normalisation whose statistics are fixed: nothing was folded into the convolution.
+#[test]
+fn learned_factors_are_in_place_of_a_normalisation() {
+    let conv = || Draft::new().weight("filters", [3, 3, 1, 1]).node("Conv", &["x", "filters"], "c", vec![]);
+    let residual = |draft: Draft, read: &str| draft.node("Add", &[read, "x"], "y", vec![]).output("y").load();
+    let scaled = conv().weight("scale", [3, 1, 1]).node("Mul", &["c", "scale"], "m", vec![]);
+    let scaled = residual(scaled, "m");
+    assert!(!scaled.network.is_folded() && scaled.warnings.is_empty(), "{:?}", scaled.warnings);
+    assert!(residual(conv(), "c").network.is_folded());
+}
