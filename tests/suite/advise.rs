@@ -51,7 +51,8 @@ fn what_is_advised_fits_and_changes_no_more_than_that_takes() {
             assert_eq!(row[key], reply[key], "{key} of {row}");
         }
         assert_eq!(row["verdict"], "fits", "{row}");
-        for left_out in 0..changes.len() {
+        // What was asked is said again beside another optimizer, which has its own way to clear gradients.
+        for left_out in (0..changes.len()).filter(|at| changes[*at] != ("zero_grad", "free")) {
             let fewer: Vec<(&str, &str)> =
                 (0..changes.len()).filter(|at| *at != left_out).map(|at| changes[at]).collect();
             assert_ne!(predicted(&fewer, limit)["verdict"], "fits", "{} of {row} is not needed", changes[left_out].0);
@@ -146,7 +147,10 @@ fn where_nothing_fits_the_nearest_is_told_with_what_it_misses_by() {
     assert!(nearest > 506.8 * 1048576.0 && nearest < number(&json["asked"]["need_bytes"]), "{}", json["nearest"]);
     let reply =
         json["answer"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect::<Vec<_>>().join("\n");
-    assert!(reply.contains("nothing that was tried fits") && reply.contains("too much"), "{reply}");
+    assert!(
+        reply.contains("nothing that was tried fits") && reply.contains("and does not fit into 300 MiB"),
+        "{reply}"
+    );
 }
 
 #[test]

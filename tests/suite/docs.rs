@@ -4,7 +4,9 @@
 use perf4sight::cli;
 use perf4sight::verbs::{SPECS, VERBS};
 use perf4sight_verb::config::{DefaultValue, Setting, SettingTable, Surface, ValueKind};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{env, fs};
 
 const BEGIN: &str = "<!-- config reference: written by `UPDATE_DOCS=1 cargo test --test suite docs`, do not edit -->\n";
@@ -85,6 +87,39 @@ fn exit_codes_are_those_of_the_help() {
         let row = format!("| {code} | {} |", meaning.trim());
         assert!(page.contains(&row), "docs/configuration.md lacks {row}");
     }
+}
+
+/// What these commands say depends on the machine that they run on.
+const MEASURING: [&str; 4] = ["detection", "sensitivity", "record", "profile"];
+
+/// The commands that a page shows with their output, and the lines of that but `...`.
+fn examples(page: &str) -> Vec<(&str, Vec<&str>)> {
+    let blocks = page.split("```").skip(1).step_by(2);
+    let shown = blocks.filter_map(|block| block.split_once("\n$ perf4sight ")?.1.split_once('\n'));
+    shown
+        .filter(|(command, _)| !MEASURING.iter().any(|measuring| command.starts_with(measuring)))
+        .map(|(command, output)| (command, output.lines().filter(|line| !["", "..."].contains(&line.trim())).collect()))
+        .collect()
+}
+
+#[test]
+fn examples_show_what_the_program_says() {
+    let scene = crate::fixtures::Scene::new();
+    for folder in ["examples", "crates", "fingerprinting", "models"] {
+        std::os::unix::fs::symlink(path(folder), scene.path(folder)).unwrap();
+    }
+    let (mut seen, pages) = (0, pages().into_iter().map(|page| fs::read_to_string(page).unwrap()).collect::<Vec<_>>());
+    for (command, shown) in pages.iter().flat_map(|page| examples(page)) {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("\"$0\" {command}")).arg(crate::program()).current_dir(scene.folder());
+        let output = shell.output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let said: BTreeSet<&str> = said.lines().map(str::trim_end).collect();
+        let missing: Vec<&&str> = shown.iter().filter(|line| !said.contains(line.trim_end())).collect();
+        assert!(missing.is_empty(), "perf4sight {command} does not say {missing:#?}");
+        seen += 1;
+    }
+    assert!(seen >= 8, "{seen} examples");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn a_batch_of_one_that_pytorch_refuses_to_train_is_told() {
         Scene::new().run(&asked).succeeds().json()["warnings"].to_string()
     };
     for refused in ["--bs 1", "--bs 4 --accumulate 4"] {
-        assert!(warnings(refused).contains("PyTorch refuses to train resnet18 with 1 sample"), "{refused}");
+        assert!(warnings(refused).contains("resnet18: PyTorch refuses to train with 1 sample"), "{refused}");
     }
     for possible in ["--bs 2", "--bs 1 --stage inference"] {
         assert!(!warnings(possible).contains("PyTorch refuses"), "{possible}");

@@ -89,7 +89,7 @@ impl ProfileLog {
         let lock = lock_folder(log_dir, patience, "wait for it to finish, or set another log_dir")?;
         records::check_conditions(log_dir)?;
         let mut provenance = provenance(log_dir, setting)?;
-        let networks = network_sizes(planned)?;
+        let networks = network_sizes(planned);
         networks.iter().try_for_each(|(stem, size)| provenance.check_network(stem, *size, log_dir))?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();
         let config = context.config.clone();
@@ -217,13 +217,14 @@ impl ProfileLog {
     }
 }
 
-fn network_sizes(planned: &[PlannedMeasurement]) -> Result<BTreeMap<String, NetworkSize>> {
+/// The networks in the planned files; one that cannot be read is refused where it is measured.
+fn network_sizes(planned: &[PlannedMeasurement]) -> BTreeMap<String, NetworkSize> {
     let files: BTreeSet<&Path> = planned.iter().map(|planned| &*planned.file).collect();
     let size = |file: &Path| {
-        let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        Ok((stem, NetworkSize::from(&onnx::read(file)?.network)))
+        let network = onnx::read(file).ok()?.network;
+        Some((file.file_stem()?.to_str()?.to_owned(), NetworkSize::from(&network)))
     };
-    files.into_par_iter().map(size).collect()
+    files.into_par_iter().filter_map(size).collect()
 }
 
 pub(super) fn files(planned: &[PlannedMeasurement]) -> BTreeSet<(Variant, Variable)> {
