@@ -515,10 +515,10 @@ fn a_full_disk_ends_the_recording_and_is_named() {
 #[test]
 fn the_optimizer_that_steps_least_often_marks_iterations() {
     let list = "import sys\n\
-        from perf4sight_recorder.marks import Marks, STEPS\n\
+        from perf4sight_recorder.marks import IGNORED, Marks, STEPS\n\
         for steps in sys.argv[1:]:\n\
         \x20   marks = Marks()\n\
-        \x20   print(''.join(letter if marks.add(STEPS, letter)[0] else '.' for letter in steps), marks.name())\n";
+        \x20   print(''.join(letter if marks.add(STEPS, letter) != IGNORED else '.' for letter in steps), marks.name())\n";
     let cases = [
         (
             "CCCCCGCCCCCGCCCCCGCCCCCGCCCCCG",

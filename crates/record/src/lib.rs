@@ -18,7 +18,7 @@ pub mod settings;
 mod warm_up;
 mod watcher;
 
-pub use long_iterations::LongIterations;
+pub use long_iterations::{LongIterations, LongestIterations};
 pub use overhead::{DOUBTFUL, OverheadClock, ProcessorWork, RecordingOverhead, WithoutRecording, both};
 pub use recording::{PeriodTimes, ProcessorRivals, Recording};
 pub use warm_up::WarmUp;

@@ -26,27 +26,32 @@ impl OrdinaryIterations {
             recorded: times.recorded.iter().zip(&self.recorded).map(kept).collect(),
         }
     }
-
-    /// The number of other iterations, and the number of all.
-    pub fn others(&self) -> [usize; 2] {
-        let all = || self.plain.iter().chain(&self.recorded).flatten();
-        [all().filter(|ordinary| !**ordinary).count(), all().count()]
-    }
 }
 
 /// Compares each iteration with its own period, because the speed of a machine may differ between periods: an iteration
 /// counts unless it is [above the limit](warm_up::limit) of its period. Whole periods are compared with those before
 /// and after them in the same way.
 fn ordinary(periods: &[Vec<u64>]) -> Vec<Vec<bool>> {
-    let sorted: Vec<Vec<f64>> = periods.iter().map(|times| ascending(times)).collect();
+    let middles: Vec<Option<f64>> = periods.iter().map(|times| usual(times)).collect();
+    let each = ordinary_within(periods).into_iter().zip(bursts(&middles));
+    each.map(|(period, burst)| period.into_iter().map(|ordinary| ordinary && !burst).collect()).collect()
+}
+
+/// The same, each iteration compared with its own group alone.
+pub(crate) fn ordinary_within(groups: &[Vec<u64>]) -> Vec<Vec<bool>> {
+    let sorted: Vec<Vec<f64>> = groups.iter().map(|times| ascending(times)).collect();
     let deviations: Vec<f64> = sorted.iter().flat_map(|times| deviations(times)).collect();
     let deviation = if deviations.is_empty() { 0.0 } else { median(&deviations) };
-    let bursts = bursts(&sorted.iter().map(|times| middle(times)).collect::<Vec<_>>());
-    let counts = |((times, sorted), burst): ((&Vec<u64>, &Vec<f64>), bool)| -> Vec<bool> {
+    let counts = |(times, sorted): (&Vec<u64>, &Vec<f64>)| -> Vec<bool> {
         let limit = middle(sorted).map_or(f64::INFINITY, |middle| warm_up::warm_up_limit(middle, deviation));
-        times.iter().map(|&time| !burst && time as f64 <= limit).collect()
+        times.iter().map(|&time| time as f64 <= limit).collect()
     };
-    periods.iter().zip(&sorted).zip(bursts).map(counts).collect()
+    groups.iter().zip(&sorted).map(counts).collect()
+}
+
+/// The usual time of a group: the smaller of two middle values.
+pub(crate) fn usual(times: &[u64]) -> Option<f64> {
+    middle(&ascending(times))
 }
 
 fn ascending(times: &[u64]) -> Vec<f64> {

@@ -227,7 +227,10 @@ fn a_rank_that_becomes_slow_is_named() {
         let traces = traces_of_a_rank_that_becomes_slow(20, from);
         let analysis = Analysis::new(TrainingJob::read(&[traces.path().to_owned()]).unwrap());
         let sentence = headline::headline(&analysis, None);
-        assert!(sentence.starts_with("rank 2 makes the others wait ") && sentence.contains(&says), "{from}: {sentence}");
+        assert!(
+            sentence.starts_with("rank 2 makes the others wait ") && sentence.contains(&says),
+            "{from}: {sentence}"
+        );
     }
 }
 

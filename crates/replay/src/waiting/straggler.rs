@@ -88,8 +88,7 @@ pub fn stragglers(
         let steady = waiting.steps.iter().filter(|step| most(step)).count();
         let is_occasion = |step: &usize| most(&waiting.steps[*step]) && is_long(&waiting.steps[*step]);
         let occasions: Vec<usize> = all.iter().copied().filter(is_occasion).collect();
-        let long_wait =
-            |step: usize| LongWait { step, milliseconds: waiting.steps[step].caused_waiting(rank) / 1e6 };
+        let long_wait = |step: usize| LongWait { step, milliseconds: waiting.steps[step].caused_waiting(rank) / 1e6 };
         let own: f64 = waiting.steps.iter().map(|step| step.caused_waiting(rank)).sum();
         let straggler = Straggler {
             rank,
