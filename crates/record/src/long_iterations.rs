@@ -1,9 +1,9 @@
 //! Iterations that take much longer than their neighbours (evaluation, checkpoint), and their effect on the mean.
 
-use crate::ordinary::{OrdinaryIterations, ordinary_within, usual};
+use crate::ordinary::{OrdinaryIterations, ordinary_settled};
 use crate::overhead::average;
 use crate::recording::PeriodTimes;
-use perf4sight_base::summary::MISSES;
+use perf4sight_base::summary::{MISSES, ValueSummary};
 use perf4sight_base::units::count_text;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
@@ -23,7 +23,7 @@ pub struct LongIterations {
     pub mean: f64,
     /// Mean nanoseconds of the others, without the profiler.
     pub others: f64,
-    /// Nanoseconds that the long iterations add to the mean iteration at the observed frequency.
+    /// Nanoseconds that the long iterations add to the mean iteration: at the observed frequency, or where they come at equal intervals, at that of these.
     pub adds: f64,
     /// The 95 % confidence interval of [`LongIterations::adds`], from the uncertainty of the frequency alone.
     pub interval: [f64; 2],
@@ -54,33 +54,34 @@ impl LongIterations {
         let [plain, with_profiler] = [&others.plain, &others.recorded].map(|periods| average(&periods.concat()));
         let (plain, with_profiler) = (plain?, with_profiler?);
         let recorded = compare(&times.recorded, &ordinary.recorded, with_profiler);
-        let all: Vec<Vec<ComparedIteration>> = [
+        let by_time = in_order([
+            compare_settled(&settled.plain, &others.plain),
             compare(&times.plain, &ordinary.plain, plain),
+            compare_settled(&settled.recorded, &others.recorded),
             recorded.clone(),
-            compare_settled(&settled.plain),
-            compare_settled(&settled.recorded),
-        ]
-        .concat();
-        let extras = long_extras(&all);
-        let (count, of) = (extras.len(), all.iter().map(Vec::len).sum());
+        ]);
+        let extras = long_extras(&by_time);
+        let (count, of) = (extras.len(), by_time.iter().map(Vec::len).sum::<usize>());
         let sum: f64 = extras.iter().sum();
-        let adds = sum / of as f64;
-        let events: Vec<f64> = all.iter().flat_map(|period| events(period)).collect();
+        // Without those between the periods nothing shows how far apart they are.
+        let added = AddedTime::by_rhythm(&by_time, of).filter(|_| *settled != PeriodTimes::default());
+        let added = added.unwrap_or_else(|| AddedTime::by_chance(by_time.iter().flat_map(|period| events(period)), of));
         let found = || LongIterations {
             count,
             of,
             mean: plain + sum / count as f64,
             others: plain,
-            adds,
-            interval: rate(alike(&events)).map(|times| times * adds),
-            longest: LongestIterations::find(&extras, &recorded, plain, of as f64 * (plain + adds)),
+            adds: added.mean,
+            interval: added.interval,
+            longest: LongestIterations::find(&extras, &recorded, plain, of as f64 * (plain + sum / of as f64)),
         };
-        (count > 0 && adds > 0.0).then(found)
+        (count > 0 && sum > 0.0).then(found)
     }
 
     /// Their share of the total time without the profiler.
     pub fn share(&self) -> f64 {
-        self.mean * self.count as f64 / (self.of as f64 * (self.others + self.adds))
+        let extra = (self.mean - self.others) * self.count as f64;
+        self.mean * self.count as f64 / (self.of as f64 * self.others + extra)
     }
 
     /// The warning about a mean that includes or excludes them.
@@ -125,15 +126,17 @@ fn compare(periods: &[Vec<u64>], ordinary: &[Vec<bool>], mean: f64) -> Vec<Vec<C
 }
 
 /// Iterations that settle, each compared with those as many iterations after the profiler was started or stopped: that makes the first ones longer, and what a
-/// loader got ready meanwhile makes them shorter.
-fn compare_settled(periods: &[Vec<u64>]) -> Vec<Vec<ComparedIteration>> {
-    let longest = periods.iter().map(Vec::len).max().unwrap_or(0);
+/// loader got ready meanwhile makes them shorter. Long ones are longer than all ordinary ones of the periods, too.
+fn compare_settled(periods: &[Vec<u64>], others: &[Vec<u64>]) -> Vec<Vec<ComparedIteration>> {
+    let longest = others.iter().flatten().copied().max().unwrap_or(0);
+    let last = periods.iter().map(Vec::len).max().unwrap_or(0);
     let places: Vec<Vec<u64>> =
-        (0..longest).map(|place| periods.iter().filter_map(|times| times.get(place).copied()).collect()).collect();
-    let ordinary = ordinary_within(&places);
-    let compared = places.iter().zip(&ordinary).map(|(times, ordinary)| {
-        let usual = usual(times).unwrap_or(0.0);
-        times.iter().zip(ordinary).map(move |(&time, &ordinary)| (time as f64 - usual, ordinary)).collect()
+        (0..last).map(|place| periods.iter().filter_map(|times| times.get(place).copied()).collect()).collect();
+    let compared = places.iter().zip(ordinary_settled(&places)).map(|(times, ordinary)| {
+        let ordinary = || times.iter().zip(&ordinary).map(|(&time, &ordinary)| (time, ordinary || time <= longest));
+        let usual: Vec<u64> = ordinary().filter(|(_, ordinary)| *ordinary).map(|(time, _)| time).collect();
+        let usual = average(&usual).unwrap_or(0.0);
+        ordinary().map(|(time, ordinary)| (time as f64 - usual, ordinary)).collect::<Vec<ComparedIteration>>()
     });
     let mut left: Vec<std::vec::IntoIter<ComparedIteration>> = compared.map(Vec::into_iter).collect();
     periods.iter().map(|times| left.iter_mut().take(times.len()).filter_map(Iterator::next).collect()).collect()
@@ -148,6 +151,57 @@ fn long_extras(periods: &[Vec<ComparedIteration>]) -> Vec<f64> {
 fn events(period: &[ComparedIteration]) -> impl Iterator<Item = f64> {
     let runs = period.chunk_by(|one, next| one.1 == next.1).filter(|run| !run[0].1);
     runs.map(|run| run.iter().map(|(extra, _)| extra).sum())
+}
+
+/// Periods in the order of time: those that settle before plain ones, plain ones, those that settle before recorded ones, recorded ones.
+fn in_order(kinds: [Vec<Vec<ComparedIteration>>; 4]) -> Vec<Vec<ComparedIteration>> {
+    let rounds = kinds.iter().map(Vec::len).max().unwrap_or(0);
+    (0..rounds).flat_map(|round| kinds.iter().filter_map(move |kind| kind.get(round).cloned())).collect()
+}
+
+/// So many of the longest iterations at least show that they come at equal intervals, if the longest interval is at most so many times the shortest: that
+/// happens by chance in 6 of 1,000 cases (four exponential times; by hand, `4 (1/4 - 3/4.5 + 3/5 - 1/5.5)`).
+const RHYTHM: (usize, f64) = (5, 1.5);
+
+/// Nanoseconds that long iterations add to the mean iteration.
+struct AddedTime {
+    mean: f64,
+    interval: [f64; 2],
+}
+
+impl AddedTime {
+    /// Events that come by chance, of so many iterations.
+    fn by_chance(events: impl Iterator<Item = f64>, of: usize) -> Self {
+        let events: Vec<f64> = events.collect();
+        let mean = events.iter().sum::<f64>() / of as f64;
+        let interval = if mean > 0.0 { rate(alike(&events)).map(|times| times * mean) } else { [mean; 2] };
+        AddedTime { mean, interval }
+    }
+
+    /// Where the longest iterations come at equal intervals, as evaluations do, their frequency is that of these intervals; the others come by
+    /// chance. None if they do not.
+    fn by_rhythm(by_time: &[Vec<ComparedIteration>], of: usize) -> Option<Self> {
+        let all: Vec<ComparedIteration> = by_time.concat();
+        let extra = |at: usize| all.get(at).filter(|one| !one.1).map_or(0.0, |one| one.0);
+        let least = ALIKE * (0..all.len()).map(extra).fold(0.0, f64::max);
+        let longest: Vec<usize> = (0..all.len()).filter(|at| least > 0.0 && extra(*at) >= least).collect();
+        let gaps: Vec<f64> = longest.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let gaps = ValueSummary::compute(&gaps).filter(|_| longest.len() >= RHYTHM.0).map(|all| (all.mean, gaps))?;
+        let (shortest, most) =
+            (gaps.1.iter().copied().fold(f64::INFINITY, f64::min), gaps.1.iter().copied().fold(0.0, f64::max));
+        let own = ValueSummary::compute(&longest.iter().map(|at| extra(*at)).collect::<Vec<_>>())?;
+        let [low, high] = own.interval.filter(|_| most <= RHYTHM.1 * shortest)?;
+        let rest = AddedTime::by_chance((0..all.len()).map(extra).filter(|extra| *extra > 0.0 && *extra < least), of);
+        let mean = own.mean / gaps.0;
+        let (down, up) = (mean - low / most, high / shortest - mean);
+        Some(AddedTime {
+            mean: mean + rest.mean,
+            interval: [
+                mean + rest.mean - down.hypot(rest.mean - rest.interval[0]),
+                mean + rest.mean + up.hypot(rest.interval[1] - rest.mean),
+            ],
+        })
+    }
 }
 
 /// The effective number of events: as many events of equal length have the same uncertainty (Kish, Survey Sampling,
@@ -216,6 +270,26 @@ mod tests {
         // Without the pauses there are no saves.
         let periods = LongIterations::find(&times, &ordinary, &PeriodTimes::default()).unwrap();
         assert_eq!((periods.count, periods.of, periods.longest.recorded), (3, 24, [3, 12]));
+    }
+
+    /// By hand: every twentieth of 110 iterations takes 700 instead of 100. Five of 110 would be 27.3 more on the mean; 600 / 20 is 30. Where they come
+    /// by chance, five of 110 it is, and the limits are Garwood's for five, 1.623 and 11.67.
+    #[test]
+    fn what_comes_at_equal_intervals_is_as_frequent_as_these() {
+        for (at, adds, interval) in [
+            ([8, 28, 48, 68, 88], 30.0, [30.0, 30.0]),
+            ([8, 12, 48, 68, 88], 3000.0 / 110.0, [600.0 * 1.623 / 110.0, 600.0 * 11.67 / 110.0]),
+        ] {
+            let all: Vec<u64> = (0..110).map(|place| if at.contains(&place) { 700 } else { 100 }).collect();
+            let periods: Vec<Vec<u64>> = all.chunks(5).map(<[u64]>::to_vec).collect();
+            let of = |first: usize| periods.iter().skip(first).step_by(4).cloned().collect::<Vec<_>>();
+            let times = PeriodTimes { plain: of(1), recorded: of(3) };
+            let settled = PeriodTimes { plain: of(0), recorded: of(2) };
+            let long = LongIterations::find(&times, &OrdinaryIterations::find(&times), &settled).unwrap();
+            assert!((long.adds - adds).abs() < 1e-9, "{at:?}: {long:?}");
+            let close = |end: usize| (long.interval[end] - interval[end]).abs() < 0.01 * interval[end];
+            assert!(close(0) && close(1), "{at:?}: {long:?}");
+        }
     }
 
     #[test]

@@ -14,6 +14,9 @@ const UNASKED: f64 = 0.1;
 /// Of events that were not seen, so many are possible with 95 % (Garwood, Biometrika 28, 1936; two-sided).
 const UNSEEN: f64 = 3.689;
 
+/// Iterations that are longer than others by at most this share of what those of the other side are longer by are no such ones.
+const UNLIKE: f64 = 0.25;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ComparedMeasure {
     /// Nanoseconds of one category while the GPU is busy or idle.
@@ -269,16 +272,16 @@ fn weightiest(side: &[&Breakdown]) -> Option<LongIterations> {
     long.max_by(|one, other| one.share().total_cmp(&other.share())).copied()
 }
 
-/// The mean of a side that had no long iterations: as many as chance may have hidden there may be as long as those of the other side.
+/// The mean of a side that had no iterations as long as those of the other side: so many as chance may have hidden.
 fn unseen(mean: WithoutRecording, own: &[&Breakdown], others: &[&Breakdown]) -> WithoutRecording {
-    let Some(other) = weightiest(others).filter(|_| own.iter().all(|run| !run.has_long_iterations())) else {
+    let Some(long) = weightiest(others) else { return mean };
+    let extra = long.longest.mean - long.others;
+    if own.iter().any(|run| run.longest_extra() > UNLIKE * extra) {
         return mean;
-    };
-    let hidden = UNSEEN * (other.mean - other.others) / other.of as f64;
-    WithoutRecording {
-        interval: mean.interval.map(|[low, high]| [low, mean.mean + hidden.hypot(high - mean.mean)]),
-        ..mean
     }
+    let hidden = UNSEEN * extra / long.of as f64;
+    let interval = mean.interval.map(|[low, high]| [low, mean.mean + hidden.hypot(high - mean.mean)]);
+    WithoutRecording { interval, ..mean }
 }
 
 /// The interval of the second mean minus the first, from their own, which may be longer to one side (Zou and Donner, Statistics in Medicine 27, 2008).

@@ -68,8 +68,10 @@ impl Breakdown {
         ranks.filter(|ranks| !ranks.is_empty()).map(|ranks| WithoutRecording::of_several(&ranks))
     }
 
-    pub fn has_long_iterations(&self) -> bool {
-        self.ranks.iter().any(|rank| rank.correction.overhead.as_ref().is_some_and(|overhead| overhead.long.is_some()))
+    /// Nanoseconds by which the longest iterations exceed the others, without recording; 0 where none do.
+    pub fn longest_extra(&self) -> f64 {
+        let long = self.ranks.iter().filter_map(|rank| rank.correction.overhead.as_ref()?.long);
+        long.map(|long| long.longest.mean - long.others).fold(0.0, f64::max)
     }
 
     /// Those of the rank in which they take the largest share.
