@@ -378,6 +378,6 @@ fn measured(ordinary: &[Vec<u64>], long: Option<&LongIterations>) -> Option<With
     let half = half.or(of_all.interval.map(|[low, high]| (high - low) / 2.0));
     let (adds, [fewest, most]) = long.map_or((0.0, [0.0; 2]), |long| (long.adds, long.interval));
     let mean = of_all.mean + adds;
-    let interval = half.map(|half| [mean - half.hypot(adds - fewest), mean + half.hypot(most - adds)]);
+    let interval = half.map(|half| [(mean - half.hypot(adds - fewest)).max(0.0), mean + half.hypot(most - adds)]);
     Some(WithoutRecording { mean, interval })
 }
