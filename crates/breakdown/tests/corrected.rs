@@ -771,7 +771,7 @@ fn run(wall: i64, sleeps: i64, processor: u64) -> Breakdown {
 fn long_iterations_that_one_side_has_are_a_change() {
     let of = |long: u64| {
         let plain: Vec<u64> = (0..10).map(|at| if at == 4 || at == 8 { long } else { 100_000 }).collect();
-        let known = by_turns(&[&plain; 4], &[&[100_000; 10]; 4]);
+        let known = by_turns(&[plain.as_slice(); 4], &[[100_000; 10].as_slice(); 4]);
         Breakdown { ranks: vec![corrected(&iterations(40), Some(&known))], warnings: Vec::new() }
     };
     let (usual, saves) = (of(100_000), of(1_000_000));
