@@ -369,8 +369,8 @@ print("to the end")
 
 #[test]
 fn a_crash_keeps_its_traceback_its_exit_code_and_what_was_recorded() {
-    // Two iterations of warm-up, one that is timed, five that settle, two recorded, five and two without, five, and the 23rd is recorded.
-    let crash = TRAIN.replace("LATER", "assert iteration < 23, 'torn'");
+    // Two iterations of warm-up, one that is timed, five that settle, two recorded, five and two without, ten, and the 28th is recorded.
+    let crash = TRAIN.replace("LATER", "assert iteration < 28, 'torn'");
     let Some((scene, python)) = scene(&crash) else { return };
     let command = format!("{python} train.py");
     let run = record(&scene, "", &command).fails(1).says("AssertionError: torn").says("what was recorded is kept");
@@ -380,7 +380,7 @@ fn a_crash_keeps_its_traceback_its_exit_code_and_what_was_recorded() {
     assert_eq!(["ProfilerStep#", "torn iteration"].map(|name| events(python, &scene, "rank0", name)), [3, 1]);
     let early = scene.file("train.py", TRAIN.replace("LATER", "assert iteration < 3, 'torn'"));
     let run = record(&early, "--out early", &command).fails(1).says("AssertionError: torn");
-    run.says("nothing was recorded: optimizer steps were seen, but fewer than the 8").says("fewer iterations");
+    run.says("iterations ended (optimizer steps), and none of the first 8 is recorded").says("warm_up");
     assert!(!early.path("early").exists());
 }
 
@@ -515,10 +515,10 @@ fn a_full_disk_ends_the_recording_and_is_named() {
 #[test]
 fn the_optimizer_that_steps_least_often_marks_iterations() {
     let list = "import sys\n\
-        from perf4sight_recorder.marks import Marks, STEPS\n\
+        from perf4sight_recorder.marks import IGNORED, Marks, STEPS\n\
         for steps in sys.argv[1:]:\n\
         \x20   marks = Marks()\n\
-        \x20   print(''.join(letter if marks.add(STEPS, letter)[0] else '.' for letter in steps), marks.name())\n";
+        \x20   print(''.join(letter if marks.add(STEPS, letter) != IGNORED else '.' for letter in steps), marks.name())\n";
     let cases = [
         (
             "CCCCCGCCCCCGCCCCCGCCCCCGCCCCCG",
@@ -531,6 +531,11 @@ fn the_optimizer_that_steps_least_often_marks_iterations() {
         ("CGCGCGCGCG", "C.C.C.C.C. optimizer steps"),
         ("CCCGCCGCCCCGCCG", "CCC.CC.CCCC.CC. optimizer steps"),
         ("AAAAABBBBB", "AAAAA..BBB optimizer steps"),
+        // In no order: one that stepped twice as often by chance, and one that steps again after another had taken its place.
+        ("CCGCCGCCGCCCGCCGG", "CC.CC.CCG...GCCGG steps of several optimizers"),
+        ("AAABBBABAAABAB", "AAA..B.B..ABAB steps of several optimizers"),
+        // Such as at the end of an epoch.
+        ("CCGCCGCCGCCGCCGCCGCCCGCC", "CC.CC.CCG..G..G..G...G.. optimizer steps, 2 to 3 of another optimizer in each"),
     ];
     let steps = cases.map(|(steps, _)| steps);
     let python = Command::new("python3").args(["-c", list]).args(steps).env("PYTHONPATH", recorder_file("")).output();
@@ -583,6 +588,33 @@ fn periods_take_turns() {
     assert!(text(&output).contains(
         "\n20 plain,2 recorded,4 plain,4 recorded,4 plain,4 recorded,4 plain,4 recorded,4 plain,4 recorded,4 plain,2\n"
     ));
+}
+
+/// A new optimizer every seven steps: twelve iterations come before the first recorded one, and nothing was recorded. The older ones are freed, or kept:
+/// then the first two steps of each new one do not count.
+#[test]
+fn new_optimizers_go_on_with_the_iterations() {
+    let script = r#"
+import torch
+kept = []
+for fold in range(60):
+    net = torch.nn.Linear(8, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    KEEP
+    for step in range(7):
+        net(torch.randn(4, 8)).sum().backward()
+        optimizer.step()
+"#;
+    for keep in ["pass", "kept.append(optimizer)"] {
+        let Some((scene, python)) = scene(&script.replace("KEEP", keep)) else { return };
+        record(&scene, "", &format!("{python} train.py")).succeeds();
+        let told = told(&scene, "rank0");
+        assert_eq!((counts(&told), &told["restarts"]), (all_of_four(), &Value::from(0)), "{keep}");
+        assert_eq!(told["iterations_are"], "optimizer steps");
+        assert_eq!(events(python, &scene, "rank0", "ProfilerStep#"), 4, "{keep}");
+        // Five before each period behind the first plain one, and up to five more, which are drawn: 0, 5 and 4.
+        assert_eq!(counts(&told["settled"]), [vec![0, 5, 9], vec![5, 10]], "{keep}");
+    }
 }
 
 #[test]

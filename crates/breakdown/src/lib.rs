@@ -37,7 +37,7 @@ pub use categories::metrics::{Metric, MetricUnit};
 pub use categories::recorded::RecordedKinds;
 pub use categories::sets::TimeSets;
 pub use categories::thread_state::ThreadState;
-pub use comparison::{BusierSide, ComparedMeasure, Comparison, DifferenceVerdict, MeasureDifference};
+pub use comparison::{BusierSide, ComparedMeasure, Comparison, DifferenceVerdict, MeanOfAll, MeasureDifference};
 pub use correction::result::{BreakdownCorrection, CorrectedIteration, DividedTime, RecordingDrift};
 pub use gpu::device::{DeviceTime, GpuActivity, GpuWork};
 pub use gpu::idle::{IdleCause, IdleTime};

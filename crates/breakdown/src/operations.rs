@@ -82,6 +82,7 @@ pub(crate) fn find(
 ) -> (Vec<(Interval, TrainingOperation)>, usize) {
     let mut spans = ranges(trace, main, found);
     spans.extend(if python { calls(trace, main) } else { passes(trace, main, &spans) });
+    spans.extend(closures(&spans));
     spans.sort_by_key(|((start, end), _)| (*start, Reverse(*end)));
     let mut nest = Innermost::default();
     let mut backward = i64::MIN;
@@ -97,6 +98,20 @@ pub(crate) fn find(
     let mut parts = nest.finish().0;
     let merged = merge(&mut parts, found.marks.len());
     (parts, merged)
+}
+
+/// What optimizers call before they work: a closure that computes the gradients (`step(closure)`, as PyTorch Lightning and L-BFGS have it), by the backward
+/// passes within their steps. Of several such calls what is between them counts as well.
+fn closures(spans: &[(Interval, TrainingOperation)]) -> Vec<(Interval, TrainingOperation)> {
+    let of = |wanted| spans.iter().filter(move |(_, operation)| *operation == wanted).map(|(span, _)| *span);
+    let mut passes: Vec<Interval> = of(TrainingOperation::Backward).collect();
+    passes.sort_unstable();
+    let closure = |(start, end): Interval| {
+        let first = passes.partition_point(|pass| pass.0 < start);
+        let within = passes[first..].iter().take_while(|pass| pass.0 < end).filter(|pass| pass.1 <= end);
+        within.map(|pass| pass.1).max().map(|last| ((start, last), TrainingOperation::Other))
+    };
+    of(TrainingOperation::Optimizer).filter_map(closure).collect()
 }
 
 pub(crate) fn divide_operations(

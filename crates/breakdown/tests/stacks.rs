@@ -46,6 +46,31 @@ fn steps() -> Invented {
     trace
 }
 
+/// By hand: an optimizer of 100 ns calls a closure of 80, whose backward pass, 30 to 80, is its last. What is before that is not the optimizer's. Where
+/// there is no backward pass, all of it is.
+#[test]
+fn a_closure_is_not_the_optimizers_time() {
+    let mut trace = Invented::default();
+    trace
+        .main(("user_annotation", "ProfilerStep#0"), [0, 200])
+        .main(("user_annotation", "Optimizer.step#Adam.step"), [0, 100])
+        .main(("python_function", "train.py(7): closure"), [2, 80])
+        .main(("python_function", "nn.Module: Linear_0"), [20, 30])
+        .main(("python_function", "<built-in method run_backward of torch._C._EngineBase object at 0x7f>"), [30, 80])
+        .main(("user_annotation", "Optimizer.step#Adam.step"), [150, 160]);
+    let (_, rank) = broken_down(&trace);
+    let times = |operation| rank.iterations[0].operations.get(&operation).map(|sets| sets.total());
+    let expected = [
+        (TrainingOperation::Optimizer, 20 + 10),
+        (TrainingOperation::Forward, 10),
+        (TrainingOperation::Backward, 50),
+        (TrainingOperation::Other, 20 + 50 + 40),
+    ];
+    for (operation, time) in expected {
+        assert_eq!(times(operation), Some(time), "{operation:?}");
+    }
+}
+
 /// By hand from [`steps`]. What is recorded in neither step, 90 to 100 and 150 to 200, is in no stack.
 #[test]
 fn stacks_hold_the_time_that_each_call_had_the_word() {

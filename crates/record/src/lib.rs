@@ -18,7 +18,7 @@ pub mod settings;
 mod warm_up;
 mod watcher;
 
-pub use long_iterations::LongIterations;
+pub use long_iterations::{LongIterations, LongestIterations};
 pub use overhead::{DOUBTFUL, OverheadClock, ProcessorWork, RecordingOverhead, WithoutRecording, both};
 pub use recording::{PeriodTimes, ProcessorRivals, Recording};
 pub use warm_up::WarmUp;
@@ -79,7 +79,9 @@ impl Verb for RecordSettings {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         find_with_script(&self.command, None)?;
         self.check_room()?;
-        fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;
+        let elsewhere = || format!("record into another folder ({})", self.out_key);
+        fs::create_dir_all(&self.out)
+            .map_err(|cause| Error::io(&self.out, "make this folder", &cause).help(elsewhere()))?;
         let remedy = format!("wait until it has ended, or choose another folder ({})", self.out_key);
         let _held = lock_folder(&self.out, Duration::ZERO, &remedy)?;
         // Removes the folder if it is still empty at the end.

@@ -26,27 +26,41 @@ impl OrdinaryIterations {
             recorded: times.recorded.iter().zip(&self.recorded).map(kept).collect(),
         }
     }
-
-    /// The number of other iterations, and the number of all.
-    pub fn others(&self) -> [usize; 2] {
-        let all = || self.plain.iter().chain(&self.recorded).flatten();
-        [all().filter(|ordinary| !**ordinary).count(), all().count()]
-    }
 }
 
 /// Compares each iteration with its own period, because the speed of a machine may differ between periods: an iteration
 /// counts unless it is [above the limit](warm_up::limit) of its period. Whole periods are compared with those before
 /// and after them in the same way.
 fn ordinary(periods: &[Vec<u64>]) -> Vec<Vec<bool>> {
-    let sorted: Vec<Vec<f64>> = periods.iter().map(|times| ascending(times)).collect();
-    let deviations: Vec<f64> = sorted.iter().flat_map(|times| deviations(times)).collect();
+    let middles: Vec<Option<f64>> = periods.iter().map(|times| middle(&ascending(times))).collect();
+    let each = ordinary_within(periods).into_iter().zip(bursts(&middles));
+    each.map(|(period, burst)| period.into_iter().map(|ordinary| ordinary && !burst).collect()).collect()
+}
+
+/// The same, each iteration compared with its own group alone.
+fn ordinary_within(groups: &[Vec<u64>]) -> Vec<Vec<bool>> {
+    within(groups, MIDDLE)
+}
+
+/// Of iterations that settle, those as many iterations after the profiler was started or stopped are a group: that makes the first ones longer each time.
+/// Three of five may be long, as where an evaluation comes every ninth iteration.
+pub(crate) fn ordinary_settled(groups: &[Vec<u64>]) -> Vec<Vec<bool>> {
+    within(groups, QUARTILE)
+}
+
+/// Which time of a group in ascending order is the usual one.
+const MIDDLE: usize = 2;
+const QUARTILE: usize = 4;
+
+fn within(groups: &[Vec<u64>], part: usize) -> Vec<Vec<bool>> {
+    let sorted: Vec<Vec<f64>> = groups.iter().map(|times| ascending(times)).collect();
+    let deviations: Vec<f64> = sorted.iter().flat_map(|times| deviations(times, part)).collect();
     let deviation = if deviations.is_empty() { 0.0 } else { median(&deviations) };
-    let bursts = bursts(&sorted.iter().map(|times| middle(times)).collect::<Vec<_>>());
-    let counts = |((times, sorted), burst): ((&Vec<u64>, &Vec<f64>), bool)| -> Vec<bool> {
-        let limit = middle(sorted).map_or(f64::INFINITY, |middle| warm_up::warm_up_limit(middle, deviation));
-        times.iter().map(|&time| !burst && time as f64 <= limit).collect()
+    let counts = |(times, sorted): (&Vec<u64>, &Vec<f64>)| -> Vec<bool> {
+        let limit = usual(sorted, part).map_or(f64::INFINITY, |usual| warm_up::warm_up_limit(usual, deviation));
+        times.iter().map(|&time| time as f64 <= limit).collect()
     };
-    periods.iter().zip(&sorted).zip(bursts).map(counts).collect()
+    groups.iter().zip(&sorted).map(counts).collect()
 }
 
 fn ascending(times: &[u64]) -> Vec<f64> {
@@ -58,16 +72,20 @@ fn ascending(times: &[u64]) -> Vec<f64> {
 /// The median, of two middle values the smaller: disturbances only make iterations longer. So half of a period may be
 /// disturbed, or one of two iterations; for a single one there is no comparison.
 fn middle(ascending: &[f64]) -> Option<f64> {
-    ascending.get(ascending.len().checked_sub(1)? / 2).copied()
+    usual(ascending, MIDDLE)
 }
 
-/// The deviations of a period from its median value. That value itself is excluded: in short periods its deviation of 0
+fn usual(ascending: &[f64], part: usize) -> Option<f64> {
+    ascending.get(ascending.len().checked_sub(1)? / part).copied()
+}
+
+/// The deviations of a period from its usual value. That value itself is excluded: in short periods its deviation of 0
 /// would be among the most frequent.
-fn deviations(ascending: &[f64]) -> Vec<f64> {
-    let Some(middle) = middle(ascending) else { return Vec::new() };
-    let at = (ascending.len() - 1) / 2;
+fn deviations(ascending: &[f64], part: usize) -> Vec<f64> {
+    let Some(usual) = usual(ascending, part) else { return Vec::new() };
+    let at = (ascending.len() - 1) / part;
     let others = ascending.iter().enumerate().filter(|(other, _)| *other != at);
-    others.map(|(_, time)| (time - middle).abs()).collect()
+    others.map(|(_, time)| (time - usual).abs()).collect()
 }
 
 /// Whether a period's median took much longer than that of both neighbours, compared with the usual change between

@@ -181,9 +181,10 @@ impl RecordOutcome<'_> {
             .number("rank", "rank", |(one, _)| u64::from(one.rank))
             .text("iterations_are", "iterations are", |(one, _)| one.iterations_are.as_str())
             .number("recorded", "recorded", |(one, _)| count(&one.wall.recorded))
-            .number("recorded_ms", "mean", |(one, of)| mean(of, |of| of.recorded, &one.wall.recorded))
+            .number("recorded_ms", "mean without long ones", |(one, of)| mean(of, |of| of.recorded, &one.wall.recorded))
             .number("plain", "without recording", |(one, _)| count(&one.wall.plain))
-            .number("plain_ms", "mean", |(one, of)| mean(of, |of| of.plain, &one.wall.plain))
+            .number("plain_ms", "mean without long ones", |(one, of)| mean(of, |of| of.plain, &one.wall.plain))
+            .number("all_ms", "mean of all", |(one, of)| mean(of, |of| of.measured.mean, &one.wall.plain))
             .number("overhead_percent", "recording costs", |(_, of)| percent(of, |of| of.added))
             .number("overhead_at_least_percent", "at least", |(_, of)| percent(of, |of| of.interval[0]))
             .number("overhead_at_most_percent", "at most", |(_, of)| percent(of, |of| of.interval[1]))
@@ -231,13 +232,13 @@ impl RecordOutcome<'_> {
                 .help("the script has a trace already, or let it not use its profiler");
         }
         if let Some(begun) = self.reports.iter().find(|report| report.iterations_are.is_some()) {
-            let error = failed(&Self::too_few(begun));
+            let error = failed(&too_few(begun));
             // A killed process did not report its end.
             let ended = begun.phase == Some(RecorderPhase::Finished);
             if self.ended.asked == Some(EndReason::TimeUp) {
                 return error.help("allow more time (time_limit), or request fewer iterations or a shorter warm-up");
             }
-            return if ended { error.help("request fewer iterations, or a shorter warm-up") } else { error };
+            return if ended { error.help(self.more_marks(begun)) } else { error };
         }
         if self.ended.asked == Some(EndReason::TimeUp) && !self.reports.is_empty() {
             return failed("no iteration had ended by then, nor perhaps had PyTorch been imported").help(
@@ -281,16 +282,33 @@ impl RecordOutcome<'_> {
             .help(format!("make room or permit writing, or choose another folder ({})", self.settings.out_key))
     }
 
-    /// How far a process without a trace got.
-    fn too_few(begun: &ProcessReport) -> String {
-        let marks = begun.iterations_are.as_deref().unwrap_or_default();
-        match begun.recorded {
-            0 => {
-                format!("{marks} were seen, but fewer than the {} before the first recorded one", begun.before_recorded)
+    /// What helps where there are too few iterations. Shorter options help by so much, and may be as short as they can.
+    fn more_marks(&self, begun: &ProcessReport) -> String {
+        let longer = "let the command run for more iterations, such as more epochs";
+        match self.settings.warm_up.min(begun.before_recorded) {
+            0 => longer.to_owned(),
+            warm_up => {
+                format!("{longer}, or leave out the warm-up (warm_up): it takes {}", count_text(warm_up, "iteration"))
             }
-            _ => format!("{marks} were seen, and the recording began, but what was recorded is lost"),
         }
     }
+}
+
+/// How far a process without a trace got.
+fn too_few(begun: &ProcessReport) -> String {
+    let marks = begun.iterations_are.as_deref().unwrap_or_default();
+    if begun.recorded > 0 {
+        return format!("{marks} were seen, and the recording began, but what was recorded is lost");
+    }
+    let ended = count_text(begun.ended, "iteration");
+    let anew = match begun.restarts {
+        0 => String::new(),
+        times => format!(", counted anew {} since something else marks them", count_text(times, "time")),
+    };
+    format!(
+        "{ended} ended ({marks}{anew}), and none of the first {} is recorded: they warm up, are timed without recording, or settle",
+        begun.before_recorded
+    )
 }
 
 /// The value of [`ProcessReport::torch`] if PyTorch is not installed.

@@ -16,8 +16,8 @@ pub struct RecordingOverhead {
     pub plain: f64,
     /// Mean nanoseconds of an iteration with the profiler, by wall-clock time.
     pub recorded: f64,
-    /// Times of all iterations without the profiler, by wall-clock time, including those excluded from the other
-    /// numbers.
+    /// The mean of all iterations without the profiler, by wall-clock time, including the [long ones](RecordingOverhead::long) that are excluded from
+    /// the other numbers: what a run of many iterations takes for each.
     pub measured: WithoutRecording,
     /// Nanoseconds that recording adds, by [`RecordingOverhead::clock`].
     pub added: f64,
@@ -138,7 +138,7 @@ impl RecordingOverhead {
         };
         let waiting =
             processor.as_ref().filter(|(own, _)| busy(&times, own).is_some_and(|busy| busy < ONE_PROCESSOR.start));
-        let long = LongIterations::find(&recording.wall, &ordinary);
+        let long = LongIterations::find(&recording.wall, &ordinary, &recording.settled);
         let doubts = [
             long.filter(doubts::weighs).map(|long| long.warning()),
             clocks.map(|(_, processor)| doubts::clocks(&wall, processor, clock)),
@@ -148,7 +148,7 @@ impl RecordingOverhead {
         let mut overhead = RecordingOverhead {
             plain: wall.plain,
             recorded: wall.recorded,
-            measured: measured(&recording.wall.plain)?,
+            measured: measured(&times.plain, long.as_ref())?,
             added: added.mean,
             interval,
             clock,
@@ -365,16 +365,19 @@ pub fn both([low, high]: [f64; 2], [other_low, other_high]: [f64; 2]) -> [f64; 2
     [low.min(other_low), high.max(other_high)]
 }
 
-/// The mean of all plain iterations and its 95 % confidence interval: from the spread between periods (Student's t), or
-/// between iterations if there are too few periods.
-fn measured(periods: &[Vec<u64>]) -> Option<WithoutRecording> {
-    let of_all = ValueSummary::compute(&floats(periods.iter().flatten()))?;
-    let means: Vec<f64> = periods.iter().filter_map(|period| average(period)).collect();
+/// The mean of all iterations without the profiler and its 95 % confidence interval. That of ordinary ones follows from the spread between periods
+/// (Student's t), or between iterations if there are too few periods; that of long ones from how often they occur. The two are independent.
+fn measured(ordinary: &[Vec<u64>], long: Option<&LongIterations>) -> Option<WithoutRecording> {
+    let of_all = ValueSummary::compute(&floats(ordinary.iter().flatten()))?;
+    let means: Vec<f64> = ordinary.iter().filter_map(|period| average(period)).collect();
     let between = ValueSummary::compute(&means).filter(|between| between.count >= PERIODS);
     let half = between.and_then(|between| {
         let count = between.count as f64;
         Some(quantile(count - 1.0, MISSES)? * between.spread? / count.sqrt())
     });
-    let interval = half.map(|half| [of_all.mean - half, of_all.mean + half]).or(of_all.interval);
-    Some(WithoutRecording { mean: of_all.mean, interval })
+    let half = half.or(of_all.interval.map(|[low, high]| (high - low) / 2.0));
+    let (adds, [fewest, most]) = long.map_or((0.0, [0.0; 2]), |long| (long.adds, long.interval));
+    let mean = of_all.mean + adds;
+    let interval = half.map(|half| [(mean - half.hypot(adds - fewest)).max(0.0), mean + half.hypot(most - adds)]);
+    Some(WithoutRecording { mean, interval })
 }

@@ -30,6 +30,10 @@ pub(super) struct ProcessReport {
     pub recorded: u64,
     /// The number of iterations before the first recorded one.
     pub before_recorded: u64,
+    /// The number of iterations that ended since counting began, reported at the end.
+    pub ended: u64,
+    /// How often counting began anew because something else marks iterations.
+    pub restarts: u64,
     /// The number of iterations that were not recorded because the script's own profiler was running.
     pub own_profiler: u64,
     pub trace: Option<String>,

@@ -64,7 +64,10 @@ pub struct Recording {
     /// Wall-clock times of the iterations.
     #[serde(flatten)]
     pub wall: PeriodTimes,
-    /// Processor time of the same iterations, all threads of the process together; the first recordings lack it.
+    /// Wall-clock times of the iterations between the periods, which settle: those before each period; older recordings lack them.
+    #[serde(default)]
+    pub settled: PeriodTimes,
+    /// Processor time of the same iterations as [`Recording::wall`], all threads of the process together; the first recordings lack it.
     #[serde(default)]
     pub processor: Option<PeriodTimes>,
     /// Nanoseconds in which the thread that marks the iterations was ready to run but had no processor; older
@@ -203,11 +206,11 @@ impl Recording {
 
     fn check(&self) -> Result<()> {
         let all = [&self.processor, &self.delayed, &self.faults, &self.thread].map(Option::as_ref);
-        let all = [Some(&self.wall)].into_iter().chain(all);
+        let all = [Some(&self.wall), Some(&self.settled)].into_iter().chain(all);
         if let Some(time) = all.flatten().flat_map(PeriodTimes::all).find(|time| *time > LONGEST) {
             return Err(Error::input(format!("has an iteration of {time} ns")).expected("a week at most"));
         }
-        if self.wall.all().any(|time| time == 0) {
+        if self.wall.all().chain(self.settled.all()).any(|time| time == 0) {
             return Err(Error::input("has an iteration that takes no time").expected("1 ns at least"));
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The most expensive calls by name: functions, operators, runtime calls, and the work of accelerators.
 
 use crate::breakdown::RankBreakdown;
-use crate::calls::stacks::{CallStacks, StackFrame};
+use crate::calls::stacks::CallStacks;
 use crate::calls::{ScriptFunction, label};
 use crate::gpu::device::GpuWork;
 use perf4sight_traces::intervals::Interval;
@@ -81,16 +81,24 @@ fn is_of_library(file: &str) -> bool {
 
 impl CallStacks {
     /// The innermost function of the script that takes more than a share of the time, with its nanoseconds including
-    /// callees.
+    /// callees, whoever calls it.
     pub(crate) fn dominant_function(&self, share: f64) -> Option<(ScriptFunction<'_>, i64)> {
-        let is_own = |frame: &&StackFrame| {
-            let function = ScriptFunction::parse(self.name(frame));
-            frame.kind == EventCategory::Python && function.is_some_and(|function| !is_of_library(function.file))
-        };
-        // Of two functions that take more than half each, one calls the other, and the callee comes later in the list.
-        let largest =
-            self.frames().iter().rev().filter(is_own).find(|frame| frame.total as f64 > share * self.window as f64);
-        largest.and_then(|frame| Some((ScriptFunction::parse(self.name(frame))?, frame.total)))
+        let is_own = |name: &str| ScriptFunction::parse(name).is_some_and(|function| !is_of_library(function.file));
+        let costs = self.costs(EventCategory::Python).into_iter();
+        let large = costs.filter(|cost| cost.total as f64 > share * self.window as f64 && is_own(&cost.name));
+        let large: HashMap<String, i64> = large.map(|cost| (cost.name, cost.total)).collect();
+        // Two that take more than half each overlap, so that one calls the other. The innermost is the one that has most time outside of the others.
+        let mut innermost: BTreeMap<&str, i64> = BTreeMap::new();
+        let mut nearest: Vec<Option<&str>> = Vec::with_capacity(self.frames().len());
+        for frame in self.frames() {
+            let name =
+                Some(self.name(frame)).filter(|name| frame.kind == EventCategory::Python && large.contains_key(*name));
+            let name = name.or_else(|| frame.parent.and_then(|parent| nearest[parent as usize]));
+            nearest.push(name);
+            name.into_iter().for_each(|name| *innermost.entry(name).or_default() += frame.own);
+        }
+        let (name, _) = innermost.into_iter().max_by_key(|(_, own)| *own)?;
+        Some((ScriptFunction::parse(name)?, large[name]))
     }
 }
 

@@ -5,11 +5,17 @@ use crate::categories::TimeCategory;
 use crate::categories::metrics::{Metric, MetricUnit};
 use crate::correction::result::RecordingDrift;
 use perf4sight_base::summary::{MISSES, MeanUncertainty, ValueSummary, is_rounding, quantile};
-use perf4sight_record::WithoutRecording;
+use perf4sight_record::{LongIterations, WithoutRecording};
 use std::collections::BTreeSet;
 
 /// The share of false alarms left to the other numbers if the iteration time did not change.
 const UNASKED: f64 = 0.1;
+
+/// Of events that were not seen, so many are possible with 95 % (Garwood, Biometrika 28, 1936; two-sided).
+const UNSEEN: f64 = 3.689;
+
+/// Iterations that are longer than others by at most this share of what those of the other side are longer by are no such ones.
+const UNLIKE: f64 = 0.25;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ComparedMeasure {
@@ -45,6 +51,17 @@ pub enum DifferenceVerdict {
     Noise,
 }
 
+impl DifferenceVerdict {
+    /// From the interval of a change.
+    pub fn of_interval(interval: Option<[f64; 2]>) -> Self {
+        match interval {
+            Some([low, _]) if low > 0.0 => DifferenceVerdict::More,
+            Some([_, high]) if high < 0.0 => DifferenceVerdict::Less,
+            _ => DifferenceVerdict::Noise,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     pub differences: Vec<MeasureDifference>,
@@ -55,6 +72,19 @@ pub struct Comparison {
     pub without_recording: Option<[WithoutRecording; 2]>,
     /// Whether the means of these are reliable, before and after ([`Breakdown::correction_holds`]).
     pub correction_holds: [bool; 2],
+    /// The mean of all iterations before and after; none if no long iterations make it another than that of the others, or if it is unknown.
+    pub mean_of_all: Option<MeanOfAll>,
+}
+
+/// The mean of all iterations that were timed, long ones included, without recording: what a whole run takes follows from it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeanOfAll {
+    pub before: WithoutRecording,
+    pub after: WithoutRecording,
+    /// The 95 % confidence interval of the change.
+    pub interval: Option<[f64; 2]>,
+    /// Of the recording with the largest share of them, before and after.
+    pub long: [Option<LongIterations>; 2],
 }
 
 /// The side of a comparison on which other programs used the machine more.
@@ -171,7 +201,9 @@ impl Comparison {
         };
         let without_recording = without(before).zip(without(after)).map(<[WithoutRecording; 2]>::from);
         let correction_holds = [before, after].map(|side| side.iter().all(|run| run.correction_holds()));
-        Comparison { differences, recordings: [before.len(), after.len()], without_recording, correction_holds }
+        let recordings = [before.len(), after.len()];
+        let mean_of_all = MeanOfAll::compare(before, after);
+        Comparison { differences, recordings, without_recording, correction_holds, mean_of_all }
     }
 
     /// Whether a GPU is ever busy in either run.
@@ -207,6 +239,62 @@ impl Comparison {
     }
 }
 
+impl MeanOfAll {
+    fn compare(before: &[&Breakdown], after: &[&Breakdown]) -> Option<Self> {
+        let sides = [before, after];
+        let long = sides.map(weightiest);
+        if long.iter().all(Option::is_none) {
+            return None;
+        }
+        let means = |side: &[&Breakdown]| side.iter().map(|run| run.mean_of_all()).collect::<Option<Vec<_>>>();
+        let (one, other) = (means(before)?, means(after)?);
+        let interval = match sides.iter().all(|side| side.len() > 1) {
+            true => {
+                let sample = |side: &[WithoutRecording]| {
+                    MeasureSample::of_recordings(side.iter().map(|recording| recording.mean).collect())
+                };
+                welch(&sample(&one)?, &sample(&other)?, MISSES)
+            }
+            false => {
+                let single =
+                    |side: &[WithoutRecording], own, others| unseen(WithoutRecording::of_several(side), own, others);
+                of_change(single(&one, before, after), single(&other, after, before))
+            }
+        };
+        let [before, after] = [one, other].map(|side| WithoutRecording::of_several(&side));
+        Some(MeanOfAll { before, after, interval, long })
+    }
+}
+
+/// The long iterations that take most, if they are weighty.
+fn weightiest(side: &[&Breakdown]) -> Option<LongIterations> {
+    let long = side.iter().filter_map(|run| run.weighty_long_iterations());
+    long.max_by(|one, other| one.share().total_cmp(&other.share())).copied()
+}
+
+/// The mean of a side that had no iterations as long as those of the other side: so many as chance may have hidden.
+fn unseen(mean: WithoutRecording, own: &[&Breakdown], others: &[&Breakdown]) -> WithoutRecording {
+    let Some(long) = weightiest(others) else { return mean };
+    let extra = long.longest.mean - long.others;
+    if own.iter().any(|run| run.longest_extra() > UNLIKE * extra) {
+        return mean;
+    }
+    let hidden = UNSEEN * extra / long.of as f64;
+    let interval = mean.interval.map(|[low, high]| [low, mean.mean + hidden.hypot(high - mean.mean)]);
+    WithoutRecording { interval, ..mean }
+}
+
+/// The interval of the second mean minus the first, from their own, which may be longer to one side (Zou and Donner, Statistics in Medicine 27, 2008).
+fn of_change(before: WithoutRecording, after: WithoutRecording) -> Option<[f64; 2]> {
+    let ([before_low, before_high], [after_low, after_high]) = (before.interval?, after.interval?);
+    let change = after.mean - before.mean;
+    let [down, up] = [
+        (after.mean - after_low).hypot(before_high - before.mean),
+        (after_high - after.mean).hypot(before.mean - before_low),
+    ];
+    Some([change - down, change + up])
+}
+
 /// Whether all ranks of all recordings have Python calls, or none has.
 fn are_alike<'a>(recordings: impl Iterator<Item = &'a &'a Breakdown>) -> bool {
     let mut python = recordings.flat_map(|run| &run.ranks).map(|rank| rank.recorded.python);
@@ -216,11 +304,7 @@ fn are_alike<'a>(recordings: impl Iterator<Item = &'a &'a Breakdown>) -> bool {
 
 impl MeasureDifference {
     pub fn verdict(&self) -> DifferenceVerdict {
-        match self.interval {
-            Some([low, _]) if low > 0.0 => DifferenceVerdict::More,
-            Some([_, high]) if high < 0.0 => DifferenceVerdict::Less,
-            _ => DifferenceVerdict::Noise,
-        }
+        DifferenceVerdict::of_interval(self.interval)
     }
 
     /// The change in percent of the value before; none if that was zero.

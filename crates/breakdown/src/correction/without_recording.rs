@@ -2,12 +2,24 @@
 
 use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
 use perf4sight_base::stats::mean;
-use perf4sight_record::{DOUBTFUL, WithoutRecording, both};
+use perf4sight_record::{DOUBTFUL, LongIterations, WithoutRecording, both};
 
 impl RankBreakdown {
     /// The mean over the iterations that count; none if it is unknown.
     pub fn without_recording(&self) -> Option<WithoutRecording> {
         Some(WithoutRecording::from_mean(self.summary_of(total)?.mean, self.either_way()))
+    }
+
+    /// The mean of all iterations that were timed, long ones included, without recording; none if it is unknown.
+    pub fn mean_of_all(&self) -> Option<WithoutRecording> {
+        let overhead = self.correction.overhead.as_ref()?;
+        overhead.contradiction().is_none().then_some(overhead.measured)
+    }
+
+    /// Iterations that took much longer than the others, if these make the mean of all much longer.
+    pub fn weighty_long_iterations(&self) -> Option<&LongIterations> {
+        let long = self.correction.overhead.as_ref()?.long.as_ref()?;
+        (long.adds > DOUBTFUL * long.others).then_some(long)
     }
 
     /// Whether the corrected iterations were close to those without recording in every comparison. If not, only the
@@ -50,6 +62,24 @@ impl RankBreakdown {
 }
 
 impl Breakdown {
+    /// The mean over the ranks; none if it is unknown of one.
+    pub fn mean_of_all(&self) -> Option<WithoutRecording> {
+        let ranks: Option<Vec<WithoutRecording>> = self.ranks.iter().map(RankBreakdown::mean_of_all).collect();
+        ranks.filter(|ranks| !ranks.is_empty()).map(|ranks| WithoutRecording::of_several(&ranks))
+    }
+
+    /// Nanoseconds by which the longest iterations exceed the others, without recording; 0 where none do.
+    pub fn longest_extra(&self) -> f64 {
+        let long = self.ranks.iter().filter_map(|rank| rank.correction.overhead.as_ref()?.long);
+        long.map(|long| long.longest.mean - long.others).fold(0.0, f64::max)
+    }
+
+    /// Those of the rank in which they take the largest share.
+    pub fn weighty_long_iterations(&self) -> Option<&LongIterations> {
+        let ranks = self.ranks.iter().filter_map(RankBreakdown::weighty_long_iterations);
+        ranks.max_by(|one, other| one.share().total_cmp(&other.share()))
+    }
+
     pub fn correction_holds(&self) -> bool {
         self.ranks.iter().all(RankBreakdown::correction_holds)
     }

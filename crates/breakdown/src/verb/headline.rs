@@ -7,7 +7,7 @@ use crate::categories::recorded::is_cut_off;
 use crate::categories::sets::TimeSets;
 use crate::{DeviceTime, GpuWork, Iteration, Metric, RankBreakdown, TimeCategory, TrainingOperation};
 use perf4sight_base::units::{Milliseconds, Percent, count_text};
-use perf4sight_record::ProcessorRivals;
+use perf4sight_record::{DOUBTFUL, LongestIterations, ProcessorRivals};
 use perf4sight_traces::LOADER_WITH_WORKERS;
 use perf4sight_traces::shortened::cut;
 use std::collections::BTreeMap;
@@ -56,9 +56,8 @@ pub(super) fn headline(run: &TracedRun) -> String {
     let place = [operation, function(run)].into_iter().flatten().collect::<Vec<_>>().join(", in ");
     let place = if place.is_empty() { place } else { place + ": " };
     let dominating = format!(
-        "what dominates: {place}{}{loaders}{slowed}{apart}{}",
+        "what dominates: {place}{}{loaders}{slowed}{apart}",
         dominating(parts, doubted, &iteration_time_text(run, &means, total), [means.likely_cause(), means.holders()]),
-        rare_iterations_remark(run)
     );
     [Some(dominating), utilisation, Some(speedup(run, &means))].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
@@ -273,21 +272,26 @@ fn counted_apart(parts: &[HeadlinePart]) -> String {
     }
 }
 
-/// The remark that most of the time is in rare iterations, for example with an evaluation, which another recording may
-/// lack.
-fn rare_iterations_remark(run: &TracedRun) -> String {
-    let long = run.ranks().filter_map(|(_, rank)| Some((rank.correction.overhead.as_ref()?.long?.share(), rank)));
-    let most = long.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    let Some((share, rank)) = most.filter(|(share, _)| *share > MOST) else { return String::new() };
-    let ordinary = rank.correction.overhead.iter().flat_map(|overhead| &overhead.ordinary);
-    let counted = || rank.iterations.iter().zip(ordinary.clone()).filter(|(iteration, _)| !iteration.warm_up);
-    format!(
-        " ({} of all time is in iterations that took much longer, as with an evaluation or a wait for data in them: {} of the {} here, as it \
-         happened)",
-        Percent(100.0 * share),
-        counted().filter(|(_, ordinary)| !**ordinary).count(),
-        counted().count()
-    )
+/// The mean of all iterations, where long ones make it another than the one that is shown: what an epoch takes follows from it. How many of them are
+/// among the iterations of the trace is chance.
+fn mean_of_all_text(run: &TracedRun, means: &IterationMeans<'_>, total: f64) -> Option<String> {
+    let (long, all) = (run.breakdown.weighty_long_iterations()?, means.0.mean_of_all()?);
+    let shown = means.0.without_recording().filter(|_| means.0.correction_holds()).map_or(total, |shown| shown.mean);
+    if (all.mean / shown - 1.0).abs() <= DOUBTFUL && long.share() <= MOST {
+        return None;
+    }
+    let milliseconds = |nanoseconds: f64| Milliseconds(nanoseconds / 1e6);
+    let interval = all
+        .interval
+        .map_or(String::new(), |ends| format!(", with 95 % {}", range(ends.map(|end| milliseconds(end).to_string()))));
+    let LongestIterations { count, mean, recorded: [recorded, of_recorded], share } = long.longest;
+    Some(format!(
+        "; the mean of all, long ones included: {}{interval}, for {count} of {} took {}, {} of all time; {recorded} of the {of_recorded} here did",
+        milliseconds(all.mean),
+        count_text(long.of as u64, "timed iteration"),
+        milliseconds(mean),
+        Percent(100.0 * share)
+    ))
 }
 
 /// The largest part, or the two largest if they are almost equal; unknown if the doubted share is larger.
@@ -325,16 +329,17 @@ fn dominating(mut parts: Vec<HeadlinePart>, doubted: f64, whole: &str, [blamed, 
     format!("{shares} of {whole}{doubt}{left_out}")
 }
 
-/// The time of an iteration, with and without recording.
+/// The time of an iteration, with and without recording, and the mean of all where that is another one.
 fn iteration_time_text(run: &TracedRun, means: &IterationMeans<'_>, total: f64) -> String {
     let milliseconds = |nanoseconds: f64| Milliseconds(nanoseconds / 1e6);
+    let all = mean_of_all_text(run, means, total).unwrap_or_default();
     let without = means.0.without_recording().map(|without| {
         let sure = without.interval.map(|ends| range(ends.map(|end| milliseconds(end).to_string())));
         match (means.0.correction_holds(), sure) {
-            (true, Some(sure)) => format!(" ({} without recording, with 95 % {sure})", milliseconds(without.mean)),
-            (true, None) => format!(" ({} without recording)", milliseconds(without.mean)),
-            (false, Some(sure)) => format!(" ({sure} without recording, with 95 %)"),
-            (false, None) => " (how long it takes without recording is not known)".to_owned(),
+            (true, Some(sure)) => format!(" ({} without recording, with 95 % {sure}{all})", milliseconds(without.mean)),
+            (true, None) => format!(" ({} without recording{all})", milliseconds(without.mean)),
+            (false, Some(sure)) => format!(" ({sure} without recording, with 95 %{all})"),
+            (false, None) => format!(" (how long it takes without recording is not known{all})"),
         }
     });
     format!("{}'s {}{}", run.iteration_noun(), milliseconds(total), without.unwrap_or_default())

@@ -1,15 +1,15 @@
 //! Writes `breakdown.json`, whose fields `docs/breakdown.md` explains.
 
-use super::BreakdownResults;
 use super::run::TracedRun;
 use super::tables::RankScope;
+use super::{BreakdownResults, differences, headline};
 use crate::{
     BusierSide, ComparedMeasure, CorrectedIteration, DifferenceVerdict, GpuWork, IdleCause, Iteration,
-    IterationMarkers, MeasureDifference, Metric, RankBreakdown, RecordedKinds, TimeCategory, TimeSets,
+    IterationMarkers, MeanOfAll, MeasureDifference, Metric, RankBreakdown, RecordedKinds, TimeCategory, TimeSets,
     TrainingOperation,
 };
 use perf4sight_base::summary::ValueSummary;
-use perf4sight_record::{LongIterations, OverheadClock, RecordingOverhead};
+use perf4sight_record::{LongIterations, OverheadClock, RecordingOverhead, WithoutRecording};
 use perf4sight_traces::{RankTrace, Trace};
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
@@ -24,9 +24,12 @@ pub(super) fn to_json(shown: &BreakdownResults) -> Value {
     let mut document = run(&shown.run);
     document["format"] = FORMAT.into();
     document["warnings"] = shown.warnings.clone().into();
+    document["headline"] = headline::headline(&shown.run).into();
     if let Some((after, comparison)) = &shown.after {
         document["after"] = run(after);
         let [before, after] = comparison.recordings;
+        document["change"] = differences::answer_line(comparison).into();
+        document["mean_of_all"] = comparison.mean_of_all.map(|all| mean_of_all(&all)).into();
         document["recordings"] = json!({ "before": before, "after": after });
         document["comparison"] = comparison.differences.iter().map(difference).collect();
         document["longer_but_not_of_the_processor"] = comparison.busier_side().map(busier_json).into();
@@ -133,6 +136,12 @@ fn long(long: &LongIterations) -> Value {
         "mean_ns": long.mean,
         "others_mean_ns": long.others,
         "percent": 100.0 * long.share(),
+        "longest": {
+            "count": long.longest.count,
+            "recorded": long.longest.recorded[0],
+            "mean_ns": long.longest.mean,
+            "percent": 100.0 * long.longest.share,
+        },
     })
 }
 
@@ -187,6 +196,24 @@ fn summary_json(summary: ValueSummary) -> Value {
     })
 }
 
+fn mean_of_all(all: &MeanOfAll) -> Value {
+    let side = |side: WithoutRecording| json!({ "mean_ns": side.mean, "interval_95": side.interval });
+    json!({
+        "before": side(all.before),
+        "after": side(all.after),
+        "interval": all.interval,
+        "verdict": verdict(DifferenceVerdict::of_interval(all.interval)),
+    })
+}
+
+fn verdict(verdict: DifferenceVerdict) -> &'static str {
+    match verdict {
+        DifferenceVerdict::Less => "less",
+        DifferenceVerdict::More => "more",
+        DifferenceVerdict::Noise => "no difference that could be told from noise",
+    }
+}
+
 fn busier_json(busier: BusierSide) -> &'static str {
     match busier {
         BusierSide::Before => "before",
@@ -202,11 +229,6 @@ fn difference(difference: &MeasureDifference) -> Value {
         ComparedMeasure::Processor => (json!({ "processor": "all threads" }), "ns"),
         ComparedMeasure::Metric(metric) => (json!({ "metric": metric.name() }), metric.unit().name()),
     };
-    let verdict = match difference.verdict() {
-        DifferenceVerdict::Less => "less",
-        DifferenceVerdict::More => "more",
-        DifferenceVerdict::Noise => "no difference that could be told from noise",
-    };
     json!({
         "of": what,
         "unit": unit,
@@ -215,7 +237,7 @@ fn difference(difference: &MeasureDifference) -> Value {
         "change": difference.change,
         "change_percent": difference.percent(),
         "interval": difference.interval,
-        "verdict": verdict,
+        "verdict": verdict(difference.verdict()),
     })
 }
 

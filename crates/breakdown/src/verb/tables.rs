@@ -60,7 +60,15 @@ impl<'a> RankScope<'a> {
         }
     }
 
-    /// Whether the mean of that time is reliable.
+    /// The mean of all iterations that were timed, long ones included, without recording; none if it is unknown.
+    pub fn mean_of_all(self) -> Option<WithoutRecording> {
+        match self {
+            RankScope::All(all) => all.mean_of_all(),
+            RankScope::Rank(rank) => rank.mean_of_all(),
+        }
+    }
+
+    /// Whether the mean of the iterations without recording is reliable.
     pub fn correction_holds(self) -> bool {
         match self {
             RankScope::All(all) => all.correction_holds(),

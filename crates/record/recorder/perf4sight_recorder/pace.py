@@ -47,7 +47,7 @@ class Pace(object):
         """The script's own profiler is part of what it does."""
 
     def stepped(self, optimizer):
-        self.mark(marks.STEPS, id(optimizer))
+        self.mark(marks.STEPS, optimizer)
 
     def fetched(self, ahead):
         self.mark(marks.BATCHES)
@@ -85,13 +85,13 @@ class Pace(object):
             self.enter_process()
         if self.over:
             return False
-        counts, first = self.marks.add(kind, which)
-        if first and self.file is not None:
+        mark = self.marks.add(kind, which)
+        if mark == marks.ANEW and self.file is not None:
             # Marks until now were of another kind.
             self.file.seek(0)
             self.file.truncate()
             self.number = 0
-        return counts
+        return mark != marks.IGNORED
 
     def write(self):
         if self.file is None:

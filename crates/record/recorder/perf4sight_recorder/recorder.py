@@ -62,7 +62,7 @@ class Recorder(object):
 
     def stepped(self, optimizer):
         """An optimizer made a step."""
-        self.mark(marks.STEPS, id(optimizer))
+        self.mark(marks.STEPS, optimizer)
 
     def fetched(self, ahead):
         """A batch is requested from a DataLoader, and may have made so many already. Later ones, as of an evaluation, may be of one rank alone, where
@@ -116,9 +116,11 @@ class Recorder(object):
         # PyTorch's profiler is stopped in the thread that started it: while it runs, no other one counts.
         if self.over or (self.recording is not None and self.recording.runs_elsewhere()):
             return
-        if not self.counts(kind, which):
+        mark = self.counts(kind, which)
+        if mark == marks.IGNORED:
             return
-        for act in acts:
+        # Marks before this one did not count, so that no iteration ends here.
+        for act in acts if mark != marks.RESUMES else [Recording.drop, Recording.begin]:
             if not self.recording.over:
                 act(self.recording)
         if self.recording.over:
@@ -135,8 +137,8 @@ class Recorder(object):
         return not self.over and os.getpid() == self.process
 
     def counts(self, kind, which):
-        counts, first = self.marks.add(kind, which)
-        if first:
+        mark = self.marks.add(kind, which)
+        if mark == marks.ANEW:
             if self.recording is not None:
                 self.recording.stop()
                 self.profiler.forget()
@@ -144,7 +146,7 @@ class Recorder(object):
             self.recording = Recording(self.account.settings, self.profiler, lambda: self.ahead, self.report_progress)
             self.account.report(iterations_are=self.marks.name(), restarts=self.restarts, phase="warm_up",
                            to_go=self.recording.settling, before_recorded=self.recording.before_recorded, of=self.recording.all)
-        return counts
+        return mark
 
     def report_progress(self, recording, at_once=False):
         phase = "writing" if recording.writes else "warm_up" if recording.warms_up else "iterations"
@@ -159,7 +161,7 @@ class Recorder(object):
             if self.recording.recorded():
                 self.account.report(phase="writing")
                 self.write(ended)
-            self.account.report(phase="finished", done=self.recording.done, own_profiler=self.recording.others)
+            self.account.report(phase="finished", done=self.recording.done, ended=self.recording.ended, own_profiler=self.recording.others)
 
     def write(self, ended):
         import torch
@@ -167,7 +169,7 @@ class Recorder(object):
         rank, self.ranks = place()
         rank, name = self.account.claim(rank)
         words = dict((word, self.account.words.get(word)) for word in ("torch", "hooked", "iterations_are", "restarts"))
-        words.update(self.recording.times, processor=self.recording.worked, faults=self.recording.faults)
+        words.update(self.recording.times, settled=self.recording.settled, iterations_are=self.marks.name(), processor=self.recording.worked, faults=self.recording.faults)
         if delayed() is not None:
             words.update(delayed=self.recording.delays)
         words.update(thread=self.recording.own, python_threads=self.recording.python_threads)

@@ -1,5 +1,6 @@
 """Iterations one after another: a warm-up, then some that are timed and some that are recorded, by turns."""
 
+import random
 import resource
 import sys
 import threading
@@ -14,9 +15,16 @@ SETTLING = 5
 """Iterations that count for nothing after the profiler was started or stopped, for the first ones take longer. A number and no time, for all
 ranks must do the same."""
 
+MORE = 5
+"""Up to so many more settle, a number that is drawn: what comes every so many iterations, such as an evaluation, would else be in no period at all where that
+is as often as periods come (of 18 iterations, 4 were recorded and 4 plain)."""
+
 LEAST, SEVERAL, MOST = 2, 5, 10
 """A recorded period has so many iterations at least; there are so many periods, and up to so many where each then has as many iterations
 as there are. Between plain ones they meet what the machine does meanwhile as those do; but each costs those that settle, twice."""
+
+TORN = "torn iteration"
+"""What is called so in a trace is no iteration."""
 
 PATIENCE, FEW = 200, 3
 """About so many iterations settle in all, if as few periods as this allow it."""
@@ -59,13 +67,22 @@ class Recording(object):
         self.faults = {PLAIN: [], RECORDED: []}
         self.delays = {PLAIN: [], RECORDED: []}
         self.own = {PLAIN: [], RECORDED: []}
+        # Those that settled before each period: how often an iteration is long is known from these, too.
+        self.settled = {PLAIN: [], RECORDED: []}
+        # The same of all ranks.
+        self.chance = random.Random(1)
         # The most other threads with Python functions at the end of a period.
         self.python_threads = 0
         self.done = 0
+        # Those and the others.
+        self.ended = 0
         # Iterations that the script's own profiler ran in.
         self.others = 0
         self.thread = None
         self.annotation = None
+        # How many of the iterations that began in a trace were dropped, and what that changes in names of the current one.
+        self.dropped = 0
+        self.renamed = {}
         self.began = None
         self.used_before = None
         self.delayed_before = 0
@@ -88,11 +105,14 @@ class Recording(object):
         if self.over:
             return
         self.kind, self.left = self.turns.pop(0)
-        for measured in (self.times, self.worked, self.faults, self.delays, self.own):
+        for measured in (self.times, self.worked, self.faults, self.delays, self.own, self.settled):
             measured[self.kind].append([])
         # What was recorded is written before a plain one; the profiler starts in seconds the first time, then in less than a millisecond.
         pauses = self.kind == PLAIN or len(self.times[RECORDED]) == 1
         self.settling = until_caught_up(self.ahead()) if pauses else SETTLING
+        # The first recorded period comes as soon as it can: a script may be short.
+        if len(self.times[PLAIN]) > 1:
+            self.settling += int(self.chance.random() * (MORE + 1))
 
     def begin(self):
         """An iteration begins here, but where the script's own profiler runs: that is left alone, and would be timed with it."""
@@ -104,7 +124,10 @@ class Recording(object):
             self.rivals_before = rivals.seen()
         self.delayed_before = delayed() or 0
         if self.profiler.runs and not self.settling:
-            self.annotation = annotation(step_name(self.recorded()))
+            name, number = step_name(self.recorded() + self.dropped), step_name(self.recorded())
+            if self.dropped:
+                self.renamed[name] = number
+            self.annotation = annotation(name)
         self.used_before = used()
         self.began = time.perf_counter()
 
@@ -125,9 +148,12 @@ class Recording(object):
         worked, faulted, own = (now - before for now, before in zip(used(), self.used_before))
         took = time.perf_counter() - self.began
         self.leave()
+        self.ended += 1
         waited = (delayed() or 0) - self.delayed_before
         if self.settling:
             self.settling -= 1
+            if not self.warms_up:
+                self.settled[self.kind][-1].append(nanoseconds(took))
         else:
             self.warms_up = False
             self.times[self.kind][-1].append(nanoseconds(took))
@@ -148,6 +174,13 @@ class Recording(object):
             self.writes = False
             self.next_period()
         self.report(self, ended)
+
+    def drop(self):
+        """The iteration that began, if one did, is none: it is called so in the trace, and the next one gets its number."""
+        if self.annotation is not None:
+            self.renamed[step_name(self.recorded() + self.dropped)] = TORN
+            self.dropped += 1
+        self.leave()
 
     def rivals(self):
         """What others had of the processors; nothing of a recording without a whole period."""
@@ -181,9 +214,11 @@ class Recording(object):
 
     def stop(self):
         """Stops the profiler, wherever the recording is. An iteration that this tears is called so in the trace, for it is none."""
-        torn = self.annotation is not None
+        if self.annotation is not None:
+            self.renamed[step_name(self.recorded() + self.dropped)] = TORN
         self.leave()
-        self.profiler.stop({step_name(self.recorded()): "torn iteration"} if torn else {})
+        self.profiler.stop(self.renamed)
+        self.renamed = {}
 
     def give_way(self):
         """The script starts a profiler of its own: what was recorded until now stays, and the rest comes when that is done. In another
