@@ -139,7 +139,7 @@ def _measured(network: Any, keys: Mapping[str, Any]) -> Any:
                 file.write("\n".join(["[%s]" % section, *_settings.keys(said), ""]))
         written_as = os.path.join(folder, "networks", DATASET, ASKED + "_0.onnx")
         try:
-            return ask("--config-file", config, known_as={
+            return ask("--config-file", config, progress="profile", known_as={
                 written_as: network.name, folder + os.sep: "", ASKED + ".onnx": network.name, ASKED: network.name})
         except ProgramError as problem:
             raise ProgramError(LINE.sub("", str(problem)), problem.code) from None

@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import Any
+import threading
+from typing import Any, Callable
 
 from ._errors import Error, ProgramError
 
@@ -29,20 +30,51 @@ def program() -> str:
     return path
 
 
-def ask(*words: str, known_as: "dict[str, str] | None" = None) -> Any:
-    """What the program answers, as JSON.
+def ask(*words: str, known_as: "dict[str, str] | None" = None, progress: "str | None" = None) -> Any:
+    """What the program answers, as JSON. What it says of the `progress` of a verb goes on to `sys.stderr`.
 
     Raises `ProgramError` with the program's own words, in which temporary files are called what `known_as` says.
     """
-    run = subprocess.run([program(), "--json", "--quiet", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    answer, reply = run.stdout, run.stderr
-    for path, name in (known_as or {}).items():
-        answer, reply = answer.replace(path, name), reply.replace(path, name)
+    told = [] if progress else ["--quiet"]
+
+    def renamed(text: str) -> str:
+        for path, name in (known_as or {}).items():
+            text = text.replace(path, name)
+        return text
+
+    with _Listener(progress, renamed) as listener:
+        run = subprocess.run([program(), "--json", *told, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=listener.write, text=True)
     if run.returncode == 0:
-        return json.loads(answer)
+        return json.loads(renamed(run.stdout))
     if run.returncode in (130, -2):
         raise KeyboardInterrupt
-    raise ProgramError(_complaint(reply) or "perf4sight ended with %d" % run.returncode, run.returncode)
+    raise ProgramError(_complaint("".join(listener.lines)) or "perf4sight ended with %d" % run.returncode, run.returncode)
+
+
+class _Listener:
+    """Reads what a process writes to `write` while it runs."""
+
+    def __init__(self, progress: "str | None", renamed: "Callable[[str], str]") -> None:
+        self.read, self.write = os.pipe()
+        self.progress, self.renamed = progress, renamed
+        self.lines: "list[str]" = []
+        self.thread = threading.Thread(target=self.listen, daemon=True)
+
+    def __enter__(self) -> "_Listener":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.write)
+        # A worker that outlives the program may hold the other end.
+        self.thread.join(timeout=10)
+
+    def listen(self) -> None:
+        with open(self.read, errors="replace") as told:
+            for line in told:
+                self.lines.append(self.renamed(line))
+                if self.progress and line.startswith(self.progress + ": "):
+                    sys.stderr.write(self.lines[-1])
 
 
 def _complaint(reply: str) -> str:

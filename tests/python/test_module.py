@@ -6,6 +6,7 @@ import contextlib
 import copy
 import fcntl
 import importlib
+import io
 import os
 import random
 import re
@@ -960,7 +961,9 @@ class Pruning(unittest.TestCase):
 
 class Profiles(unittest.TestCase):
     def test_every_batch_size_is_measured(self):
-        profile = perf4sight.profile(Images(), IMAGES, batch_sizes=[1, 8], threads=1, optimizer="adam")
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            profile = perf4sight.profile(Images(), IMAGES, batch_sizes=[1, 8], threads=1, optimizer="adam")
+        self.assertIn("profile: ", told.getvalue())
         self.assertEqual([one.batch for one in profile.measurements], [1, 8])
         self.assertTrue(all(one.latency_ms > 0 and one.steps > 0 for one in profile.measurements), profile)
         self.assertLess(profile.at(1).tensors_bytes, profile.at(8).tensors_bytes)
