@@ -305,7 +305,27 @@ fn other_images_have_folders_rows_and_fingerprints_of_their_own() {
     // Nor rows fitted on networks that read other images.
     let mixed = "--only fingerprint --set fingerprint.overwrite=True \
         --set fingerprint.pruned_models_storedir=models/pruned/random_pruning/imagenet-3x128x128-7";
-    scene.run(&format!("{CONFIG} {mixed}")).fails(4).says("resnet18_0 here were measured of a network with");
+    scene.run(&format!("{CONFIG} {mixed}")).fails(4).says("resnet18_0 here were measured with a network of");
+}
+
+/// With another seed other channels are pruned: the rows of `resnet18_50` are of a network that is no longer there.
+#[test]
+fn rows_of_another_network_of_the_same_name_are_refused() {
+    let scene = scene(
+        "[create_network_dataset]\nnetworks= ['resnet18']\ninput= 3x32x32\nclasses= 10\npruning_perc= [0,50]\nmodel_path= nets\n\
+         [profile]\nnetwork= ['resnet18']\nbs= [1,2,4]\ndevice= simulated\nlog_dir= rows\n",
+    );
+    scene.run(CONFIG).succeeds();
+    let again = "--set create_network_dataset.seed=7";
+    scene
+        .run(&format!("{CONFIG} {again}"))
+        .fails(4)
+        .says("the rows of resnet18_50 here were measured with a network of");
+    for quantity in ["latency", "memory"] {
+        fs::remove_file(scene.path(&format!("rows/{quantity}/resnet18_50-gt.csv"))).unwrap();
+    }
+    scene.run(&format!("{CONFIG} {again}")).succeeds();
+    scene.run(&format!("{CONFIG} {again}")).succeeds();
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub struct ProfileRun {
 pub struct NetworkSize {
     /// Elements of its weights.
     pub parameters: u64,
-    /// Multiplications and additions for one sample.
+    /// Multiply-accumulates of forward for one sample.
     pub macs: u64,
 }
 
@@ -168,7 +168,7 @@ impl ProfileProvenance {
         match measured.filter(|measured| **measured != now) {
             None => Ok(()),
             Some(measured) => Err(Error::input(format!(
-                "the rows of {stem} here were measured of a network with {measured}, and {stem}.onnx has {now} now"
+                "the rows of {stem} here were measured with a network of {measured}, and {stem}.onnx has {now} now"
             ))
             .file(log_dir.join(PROVENANCE_FILE))
             .help(format!(

@@ -90,7 +90,6 @@ impl ProfileLog {
         records::check_conditions(log_dir)?;
         let mut provenance = provenance(log_dir, setting)?;
         let networks = network_sizes(planned);
-        networks.iter().try_for_each(|(stem, size)| provenance.check_network(stem, *size, log_dir))?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();
         let config = context.config.clone();
         provenance.runs.push(ProfileRun { date, seed, config, ..ProfileRun::default() });
@@ -110,7 +109,15 @@ impl ProfileLog {
                 None => log.open_layers(variant, context)?,
             }
         }
+        log.check_networks()?;
         Ok(log)
+    }
+
+    /// Refuses to continue rows of other networks than those in the planned files.
+    fn check_networks(&self) -> Result<()> {
+        let stems: BTreeSet<&str> = self.earlier.iter().filter_map(stem).collect();
+        let known = stems.into_iter().filter_map(|stem| Some((stem, *self.networks.get(stem)?)));
+        known.into_iter().try_for_each(|(stem, size)| self.provenance.check_network(stem, size, &self.log_dir))
     }
 
     fn open_rows(&mut self, variant: Variant, quantity: Quantity, context: &mut Context) -> Result<()> {
@@ -159,8 +166,7 @@ impl ProfileLog {
         let ProfileEntry { records, layers, attempts } = entry;
         // The provenance is written first: after a crash, rows without one could not be continued.
         let first = records.first().or(layers.first().map(|layer| &layer.record));
-        let stem = first.and_then(|row| row.file.file_stem()?.to_str());
-        let measured = stem.and_then(|stem| Some((stem.to_owned(), *self.networks.get(stem)?)));
+        let measured = first.and_then(stem).and_then(|stem| Some((stem.to_owned(), *self.networks.get(stem)?)));
         if let Some(run) = self.provenance.runs.last_mut() {
             run.networks.extend(measured);
         }
@@ -215,6 +221,10 @@ impl ProfileLog {
         let appender = self.appenders.get(&(row.variant.clone(), row.quantity()));
         appender.ok_or_else(|| Error::input(format!("{} was not planned", row.identity())).file(&self.log_dir))
     }
+}
+
+fn stem(row: &RowRecord) -> Option<&str> {
+    row.file.file_stem()?.to_str()
 }
 
 /// The networks in the planned files; one that cannot be read is refused where it is measured.
