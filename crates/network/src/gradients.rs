@@ -54,6 +54,7 @@ impl Network {
     /// The same network with some nodes as within `torch.no_grad`, whose results have no gradient.
     #[must_use]
     pub fn with_detached(mut self, is_detached: impl Fn(&Node) -> bool) -> Network {
+        // A view without a gradient is still one, and takes no memory.
         let is_view = |node: &Node| matches!(node.runs, PytorchRun::View | PytorchRun::Joining);
         let detached = self.nodes_mut().iter_mut().filter(|node| is_detached(node) && !is_view(node));
         detached.for_each(|node| node.runs = PytorchRun::Detached);
