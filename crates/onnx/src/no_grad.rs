@@ -41,8 +41,8 @@ impl<'a> TracedAgain<'a> {
     }
 }
 
-/// The network without gradients in parts that ran within `torch.no_grad`. A part that others need for their gradients is likelier one
-/// without `torch.autocast`, which looks the same.
+/// The network without gradients in parts that ran within `torch.no_grad`. A part that others need for their gradients
+/// more likely ran within `torch.autocast(enabled=False)`, which looks the same.
 pub(super) fn without_gradients(
     mut network: Network,
     parts: &[HashSet<String>],
@@ -117,7 +117,7 @@ mod tests {
 
     /// `y = a(x)`, `with torch.autocast("cpu", enabled=False): y = relu(y)`, `b(y)`: else `a` would be trained by nothing.
     #[test]
-    fn a_part_that_others_are_trained_through_is_without_autocast() {
+    fn a_part_that_others_are_trained_through_has_gradients() {
         let draft = layer(Draft::new(), ["a", "x", "features"], "train.py").node("Relu", &["features"], "r", vec![]);
         let relu = "in forward\n    relu = torch.ops.aten.relu.default(linear);  linear = None";
         let draft = draft.noted(STACK, &format!("File \"<eval_with_key>.7\", line 5, {relu}"));

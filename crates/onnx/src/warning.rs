@@ -315,7 +315,7 @@ impl UnsureReason {
             UnsureReason::Gate => "whether a gated linear unit is one operator",
             UnsureReason::InPlace => "whether an activation overwrites its input",
             UnsureReason::NoGrad => {
-                "whether a part that the exporter noted apart ran within torch.no_grad, or within torch.autocast"
+                "whether operations that the exporter traced apart ran within torch.no_grad, or within torch.autocast"
             }
             UnsureReason::ComputedWeight => "how many tensors the computation of a weight makes",
             UnsureReason::List => "whether results that are joined stay in a variable",

@@ -3,6 +3,7 @@
 use crate::ordinary::{OrdinaryIterations, ordinary_settled};
 use crate::overhead::average;
 use crate::recording::PeriodTimes;
+use perf4sight_base::stats::mean;
 use perf4sight_base::summary::{MISSES, ValueSummary};
 use perf4sight_base::units::count_text;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
@@ -73,7 +74,7 @@ impl LongIterations {
             others: plain,
             adds: added.mean,
             interval: added.interval,
-            longest: LongestIterations::find(&extras, &recorded, plain, of as f64 * (plain + sum / of as f64)),
+            longest: LongestIterations::find(&extras, &recorded, plain, of as f64 * plain + sum),
         };
         (count > 0 && sum > 0.0).then(found)
     }
@@ -103,7 +104,7 @@ impl LongIterations {
 impl LongestIterations {
     /// By the extra times of all long iterations, and the iterations that were recorded; `all` is the time of all iterations.
     fn find(extras: &[f64], recorded: &[Vec<ComparedIteration>], plain: f64, all: f64) -> Self {
-        let least = ALIKE * extras.iter().copied().fold(0.0, f64::max);
+        let least = least_alike(extras);
         let longest = |extras: &[f64]| extras.iter().copied().filter(|extra| *extra >= least).collect::<Vec<f64>>();
         let own = longest(extras);
         let time = own.iter().map(|extra| plain + extra).sum::<f64>();
@@ -140,6 +141,11 @@ fn compare_settled(periods: &[Vec<u64>], others: &[Vec<u64>]) -> Vec<Vec<Compare
     });
     let mut left: Vec<std::vec::IntoIter<ComparedIteration>> = compared.map(Vec::into_iter).collect();
     periods.iter().map(|times| left.iter_mut().take(times.len()).filter_map(Iterator::next).collect()).collect()
+}
+
+/// The least extra time of those that are about as long as the longest one.
+fn least_alike(extras: &[f64]) -> f64 {
+    ALIKE * extras.iter().copied().fold(0.0, f64::max)
 }
 
 /// The extra time of each long iteration.
@@ -181,25 +187,26 @@ impl AddedTime {
     /// Where the longest iterations come at equal intervals, as evaluations do, their frequency is that of these intervals; the others come by
     /// chance. None if they do not.
     fn by_rhythm(by_time: &[Vec<ComparedIteration>], of: usize) -> Option<Self> {
-        let all: Vec<ComparedIteration> = by_time.concat();
-        let extra = |at: usize| all.get(at).filter(|one| !one.1).map_or(0.0, |one| one.0);
-        let least = ALIKE * (0..all.len()).map(extra).fold(0.0, f64::max);
-        let longest: Vec<usize> = (0..all.len()).filter(|at| least > 0.0 && extra(*at) >= least).collect();
+        // An ordinary iteration takes nothing extra.
+        let extras: Vec<f64> =
+            by_time.iter().flatten().map(|(extra, ordinary)| if *ordinary { 0.0 } else { *extra }).collect();
+        let least = least_alike(&extras);
+        let longest: Vec<usize> = (0..extras.len()).filter(|at| least > 0.0 && extras[*at] >= least).collect();
         let gaps: Vec<f64> = longest.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
-        let gaps = ValueSummary::compute(&gaps).filter(|_| longest.len() >= RHYTHM.0).map(|all| (all.mean, gaps))?;
-        let (shortest, most) =
-            (gaps.1.iter().copied().fold(f64::INFINITY, f64::min), gaps.1.iter().copied().fold(0.0, f64::max));
-        let own = ValueSummary::compute(&longest.iter().map(|at| extra(*at)).collect::<Vec<_>>())?;
-        let [low, high] = own.interval.filter(|_| most <= RHYTHM.1 * shortest)?;
-        let rest = AddedTime::by_chance((0..all.len()).map(extra).filter(|extra| *extra > 0.0 && *extra < least), of);
-        let mean = own.mean / gaps.0;
-        let (down, up) = (mean - low / most, high / shortest - mean);
+        let shortest = gaps.iter().copied().fold(f64::INFINITY, f64::min);
+        let furthest = gaps.iter().copied().fold(0.0, f64::max);
+        if longest.len() < RHYTHM.0 || furthest > RHYTHM.1 * shortest {
+            return None;
+        }
+        let own = ValueSummary::compute(&longest.iter().map(|at| extras[*at]).collect::<Vec<_>>())?;
+        let [low, high] = own.interval?;
+        let rest = AddedTime::by_chance(extras.into_iter().filter(|extra| *extra > 0.0 && *extra < least), of);
+        let regular = own.mean / mean(&gaps);
+        let (down, up) = (regular - low / furthest, high / shortest - regular);
+        let mean = regular + rest.mean;
         Some(AddedTime {
-            mean: mean + rest.mean,
-            interval: [
-                mean + rest.mean - down.hypot(rest.mean - rest.interval[0]),
-                mean + rest.mean + up.hypot(rest.interval[1] - rest.mean),
-            ],
+            mean,
+            interval: [mean - down.hypot(rest.mean - rest.interval[0]), mean + up.hypot(rest.interval[1] - rest.mean)],
         })
     }
 }

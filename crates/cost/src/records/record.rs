@@ -133,6 +133,11 @@ impl RowRecord {
         RowRecord { variant, workload, dataset, file, outcome, reading, steps: None, spread: None, visits }
     }
 
+    /// The stem of its network's file; the path may be that of another machine.
+    pub fn stem(&self) -> Option<&str> {
+        self.file.file_stem()?.to_str()
+    }
+
     /// Latency or memory.
     pub fn quantity(&self) -> Quantity {
         match self.reading {

@@ -26,13 +26,13 @@ class Marks(object):
 
     def __init__(self):
         self.any = False
+        self.which = None
         self.take(None, None)
-        self.former = None
 
     def take(self, kind, one, each=1):
         """From now on these marks count; in each iteration another optimizer makes so many steps."""
         self.kind = kind
-        self.former = getattr(self, "which", None)
+        self.former = self.which
         self.which = id(one)
         self.alive = reference(one)
         self.each = each

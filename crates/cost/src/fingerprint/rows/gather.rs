@@ -43,11 +43,11 @@ pub fn gather(selection: &RowSelection, networks: &mut NetworkFolder) -> Result<
     let mut gathered = GatheredRows::default();
     let records = thin_rows(read_logs(selection, &mut gathered)?, &mut gathered.warnings);
     let mut layers = read_layers(selection, &records, &mut gathered.warnings)?;
-    gathered.warnings.extend(networks.fetch(records.iter().filter_map(stem))?);
-    check_networks(selection, records.iter().filter_map(stem).collect(), networks)?;
+    gathered.warnings.extend(networks.fetch(records.iter().filter_map(RowRecord::stem))?);
+    check_networks(selection, records.iter().filter_map(RowRecord::stem).collect(), networks)?;
     let mut others = BTreeSet::new();
     for record in records {
-        let stem = stem(&record).unwrap_or_default().to_owned();
+        let stem = record.stem().unwrap_or_default().to_owned();
         let is_taught = calibration::is_reserved(&record.variant.network);
         let network =
             networks.get(&stem).filter(|network| is_taught || reads_dataset(network, &record.dataset)).cloned();
@@ -121,11 +121,6 @@ fn check_networks(selection: &RowSelection, stems: BTreeSet<&str>, networks: &Ne
         sizes.into_iter().try_for_each(|(stem, size)| provenance.check_network(stem, size, profile))?;
     }
     Ok(())
-}
-
-/// Rows have the path of a file on the device they were measured on; only its stem counts here.
-fn stem(record: &RowRecord) -> Option<&str> {
-    record.file.file_stem()?.to_str()
 }
 
 fn read_logs(selection: &RowSelection, gathered: &mut GatheredRows) -> Result<Vec<RowRecord>> {

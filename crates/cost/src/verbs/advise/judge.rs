@@ -36,8 +36,7 @@ impl<'a> WorkloadJudge<'a> {
     /// # Errors
     /// The reason.
     pub fn check(&self, workload: Workload) -> Result<()> {
-        workload.check()?;
-        self.network.refused_pass(workload).map_or(Ok(()), |refused| Err(Error::input(refused)))?;
+        self.check_pass(workload)?;
         match self.network_takes(workload.step) {
             true => self.memory.check_step(workload.step),
             false => self.network.check_step(workload.step),
@@ -54,12 +53,19 @@ impl<'a> WorkloadJudge<'a> {
 
     /// Whether the network supports the workload and everything about it can be predicted.
     pub fn is_possible(&self, workload: Workload) -> bool {
-        let (step, checked) = (workload.step, workload.check());
-        if self.network.refused_pass(workload).is_some() {
-            return false;
-        }
+        let (step, checked) = (workload.step, self.check_pass(workload));
         let known = || checked.and_then(|()| self.memory.check_step(step)).and_then(|()| self.check_time(step));
         self.network_takes(step) && known().is_ok()
+    }
+
+    /// Refuses what no network can run, and passes that PyTorch refuses.
+    fn check_pass(&self, workload: Workload) -> Result<()> {
+        workload.check()?;
+        let refused = self
+            .network
+            .refused_pass(workload)
+            .map(|refused| Error::input(refused).help("ask for two samples in each pass at least"));
+        refused.map_or(Ok(()), Err)
     }
 
     fn network_takes(&self, step: Step) -> bool {

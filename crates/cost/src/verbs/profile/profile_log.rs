@@ -115,7 +115,7 @@ impl ProfileLog {
 
     /// Refuses to continue rows of other networks than those in the planned files.
     fn check_networks(&self) -> Result<()> {
-        let stems: BTreeSet<&str> = self.earlier.iter().filter_map(stem).collect();
+        let stems: BTreeSet<&str> = self.earlier.iter().filter_map(RowRecord::stem).collect();
         let known = stems.into_iter().filter_map(|stem| Some((stem, *self.networks.get(stem)?)));
         known.into_iter().try_for_each(|(stem, size)| self.provenance.check_network(stem, size, &self.log_dir))
     }
@@ -166,7 +166,8 @@ impl ProfileLog {
         let ProfileEntry { records, layers, attempts } = entry;
         // The provenance is written first: after a crash, rows without one could not be continued.
         let first = records.first().or(layers.first().map(|layer| &layer.record));
-        let measured = first.and_then(stem).and_then(|stem| Some((stem.to_owned(), *self.networks.get(stem)?)));
+        let measured =
+            first.and_then(RowRecord::stem).and_then(|stem| Some((stem.to_owned(), *self.networks.get(stem)?)));
         if let Some(run) = self.provenance.runs.last_mut() {
             run.networks.extend(measured);
         }
@@ -221,10 +222,6 @@ impl ProfileLog {
         let appender = self.appenders.get(&(row.variant.clone(), row.quantity()));
         appender.ok_or_else(|| Error::input(format!("{} was not planned", row.identity())).file(&self.log_dir))
     }
-}
-
-fn stem(row: &RowRecord) -> Option<&str> {
-    row.file.file_stem()?.to_str()
 }
 
 /// The networks in the planned files; one that cannot be read is refused where it is measured.
