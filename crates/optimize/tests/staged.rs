@@ -136,6 +136,9 @@ fn measurements_that_are_misspelled_or_missing_are_told() -> Result<()> {
         let error = read_staged_plans(&file).unwrap_err().to_string();
         assert!(error.contains(&format!("there is no {name}, but \"{wrong}\"")), "{error}");
     }
+    std::fs::write(&file, text.replacen("\"real\"", "\"real\": 1.0, \"real\"", 1)).unwrap();
+    let error = read_staged_plans(&file).unwrap_err().to_string();
+    assert!(error.contains("plan 1: this is no plan: duplicate field `real`"), "{error}");
     let mut plans = plans()?;
     let step = plans[0].step_s.take();
     let model = StagedModel::fit(&plans, cluster()?)?;

@@ -5,12 +5,15 @@ use perf4sight_base::error::{Error, Result, nearest};
 use perf4sight_base::input_file;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A plan as the file holds it; what else is there is ignored, unless it looks like one of these.
 #[derive(Deserialize)]
 struct PlanInFile {
+    /// What the plan is called.
+    file: Option<Value>,
     pipeline_list: Vec<PlanPipeline>,
     mbs: u64,
     gbs: u64,
@@ -46,22 +49,27 @@ fn parse(text: &str) -> Result<Vec<MeasuredStagedPlan>> {
         Error::input(format!("these are no plans: {cause}"))
             .expected("JSON with a list of plans, each with pipeline_list, mbs and gbs")
     };
-    let list = match serde_json::from_str(text).map_err(no_plans)? {
+    // Each plan is read from its text: a value of all of them would keep the last of two numbers of the same name.
+    let list = if text.trim_start().starts_with('{') {
         // One list, whatever it is called.
-        Value::Object(fields) => {
-            fields.into_iter().map(|(_, value)| value).find(Value::is_array).unwrap_or(Value::Null)
-        }
-        list => list,
+        let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).map_err(no_plans)?;
+        fields.into_values().find(|value| value.get().starts_with('[')).ok_or_else(|| {
+            Error::input("these are no plans: no field is a list")
+                .expected("a list of plans, or an object that holds one")
+        })?
+    } else {
+        serde_json::from_str(text).map_err(no_plans)?
     };
-    let written: Vec<Value> = serde_json::from_value(list).map_err(no_plans)?;
+    let written: Vec<Box<RawValue>> = serde_json::from_str(list.get()).map_err(no_plans)?;
     if written.is_empty() {
         return Err(Error::input("there are no plans").expected("at least one plan"));
     }
-    let plan = |(place, written): (usize, Value)| {
-        let name = written["file"].as_str().map_or_else(|| format!("plan {}", place + 1), str::to_owned);
-        let plan: PlanInFile = serde_json::from_value(written).map_err(|cause| {
-            Error::input(format!("{name}: this is no plan: {cause}")).expected("pipeline_list, mbs and gbs")
+    let plan = |(place, written): (usize, Box<RawValue>)| {
+        let place = format!("plan {}", place + 1);
+        let plan: PlanInFile = serde_json::from_str(written.get()).map_err(|cause| {
+            Error::input(format!("{place}: this is no plan: {cause}")).expected("pipeline_list, mbs and gbs, each once")
         })?;
+        let name = plan.file.as_ref().and_then(Value::as_str).map_or(place, str::to_owned);
         plan.check(&name)
     };
     written.into_iter().enumerate().map(plan).collect()
