@@ -328,6 +328,24 @@ fn rows_of_another_network_of_the_same_name_are_refused() {
     scene.run(&format!("{CONFIG} {again}")).succeeds();
 }
 
+/// Half of the rows of a profile would be of other networks than the rest.
+#[test]
+fn networks_that_are_measured_are_not_replaced() {
+    let scene = scene(
+        "[create_network_dataset]\nnetworks= ['squeezenet']\npruning_perc= [0]\nmodel_path= nets\n\
+         [profile]\nnetwork= ['squeezenet']\nbs= [1]\ndevice= simulated\nlog_dir= rows\n",
+    );
+    scene.run(CONFIG).succeeds();
+    let folder = fs::File::open(scene.path("nets/imagenet")).unwrap();
+    folder.lock_shared().unwrap();
+    let other = "--only create_network_dataset --set create_network_dataset.seed=7";
+    scene.run(&format!("{CONFIG} {other}")).fails(5).says("or measures what is in it").says("another model_path");
+    scene.run(&format!("{CONFIG} --only profile")).succeeds();
+    folder.unlock().unwrap();
+    folder.lock().unwrap();
+    scene.run(&format!("{CONFIG} --only profile")).fails(5).says("another perf4sight is writing into this folder");
+}
+
 #[test]
 fn files_are_read_for_other_images_where_their_graphs_allow_it() {
     let written = |network: &str| onnx::to_bytes(&zoo::build(network, zoo::Dataset::Imagenet).unwrap());

@@ -1,4 +1,4 @@
-//! Output folders: one program at a time writes into one, and an empty one is not left.
+//! Output folders: one program at a time writes into one, none while others read it, and an empty one is not left.
 
 use crate::error::{Error, Result};
 use std::collections::BTreeSet;
@@ -41,16 +41,40 @@ pub fn remove_empty() {
     }
 }
 
-/// Locks `folder` for this process, and waits at most `patience` for another one. Dropping the result, or the end of the process, releases it.
-/// `help` is shown where it stays locked.
+/// Locks `folder` for this process, which writes into it, and waits at most `patience` for another one. Dropping the result, or the end of
+/// the process, releases it. `help` is shown where it stays locked.
 ///
 /// # Errors
 /// When another process holds the lock all the time.
-pub fn lock_folder(folder: &Path, mut patience: Duration, help: &str) -> Result<File> {
+pub fn lock_folder(folder: &Path, patience: Duration, help: &str) -> Result<File> {
+    lock(
+        folder,
+        patience,
+        help,
+        File::try_lock,
+        "another perf4sight is writing into this folder, or measures what is in it",
+    )
+}
+
+/// The same for a process that reads what is in the folder for as long as it holds the lock, as others may.
+///
+/// # Errors
+/// When another process writes into it all the time.
+pub fn share_folder(folder: &Path, patience: Duration, help: &str) -> Result<File> {
+    lock(folder, patience, help, File::try_lock_shared, "another perf4sight is writing into this folder")
+}
+
+fn lock(
+    folder: &Path,
+    mut patience: Duration,
+    help: &str,
+    try_lock: impl Fn(&File) -> std::result::Result<(), TryLockError>,
+    problem: &str,
+) -> Result<File> {
     let failed = |cause: std::io::Error| Error::io(folder, "lock this folder", &cause);
     let handle = File::open(folder).map_err(failed)?;
     loop {
-        match handle.try_lock() {
+        match try_lock(&handle) {
             Ok(()) => return Ok(handle),
             // Some file systems have no locks.
             Err(TryLockError::Error(cause)) if cause.kind() == ErrorKind::Unsupported => return Ok(handle),
@@ -59,9 +83,7 @@ pub fn lock_folder(folder: &Path, mut patience: Duration, help: &str) -> Result<
                 thread::sleep(LOOK_AGAIN);
                 patience = patience.saturating_sub(LOOK_AGAIN);
             }
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::device("another perf4sight is writing into this folder").file(folder).help(help));
-            }
+            Err(TryLockError::WouldBlock) => return Err(Error::device(problem).file(folder).help(help)),
         }
     }
 }
@@ -93,6 +115,11 @@ mod tests {
         let message = hold(LOOK_AGAIN).unwrap_err().to_string();
         assert!(message.contains("another perf4sight") && message.contains("wait for it to finish"), "{message}");
         drop(held);
-        assert!(hold(Duration::ZERO).is_ok());
+        let share = || share_folder(folder.path(), Duration::ZERO, "wait for it to finish");
+        let shared = [share().unwrap(), share().unwrap()];
+        assert!(hold(Duration::ZERO).is_err(), "it is read");
+        drop(shared);
+        let _held = hold(Duration::ZERO).unwrap();
+        assert!(share().is_err(), "it is written into");
     }
 }

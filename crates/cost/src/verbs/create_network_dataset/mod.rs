@@ -8,6 +8,7 @@ use super::{NETWORKS, images};
 use crate::pruning::{FilterRanking, PrunedNetwork, Pruner, PruningGoal, RankingMode, generator};
 use crate::records::Variant;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::output_folder::lock_folder;
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Percent, count_text};
 use perf4sight_network::zoo::ImageDataset;
@@ -21,6 +22,7 @@ use source::{LoadedNetwork, NetworkSource};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The section.
 pub static SPEC: Spec = Spec {
@@ -146,6 +148,7 @@ impl Verb for CreateNetworkDataset {
         let (networks, unread) = self.load(context)?;
         networks.iter().flat_map(|loaded| &loaded.warnings).for_each(|warning| context.warn(warning));
         fs::create_dir_all(self.folder()).map_err(|cause| Error::io(self.folder(), "make this folder", &cause))?;
+        let _held = lock_folder(&self.folder(), Duration::ZERO, "wait for it to finish, or set another model_path")?;
         let made = self.make_all(&networks, context)?;
         let summary = self.summarise(&networks, &made)?;
         let Some(not_read) = self.not_read(&unread) else { return Ok(summary) };

@@ -36,9 +36,12 @@ use super::named::NetworkRemarks;
 use crate::device::{self, Device};
 use crate::plan::Plan;
 use perf4sight_base::error::Result;
+use perf4sight_base::output_folder::share_folder;
 use perf4sight_platform::Platform;
 use perf4sight_step::workload::{Step, Variable};
 use perf4sight_verb::{Context, Divisible, Outline, PlannedFiles, Section, Spec, Summary, Verb};
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use test_config::NetworkTests;
@@ -128,6 +131,7 @@ impl Profile {
         let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
         // All devices are of one kind.
         let planned = self.offered_configurations(self.planned(tests, present), devices[0]);
+        let _held = share_folders_of_networks(&planned)?;
         let (mut plan, log) = self.prepare(&planned, devices[0], context)?;
         // Only now is it certain that no other run uses this folder.
         let files = self.write_tests(tests)?;
@@ -181,4 +185,11 @@ impl Profile {
         let networks: Vec<&str> = tests.iter().map(|tests| tests.network.as_str()).collect();
         device::open_all(&self.device, executable, &networks)
     }
+}
+
+/// Keeps others from replacing the networks while they are measured: later rows would be of other networks than earlier ones.
+fn share_folders_of_networks(planned: &[PlannedMeasurement]) -> Result<Vec<File>> {
+    let folders: BTreeSet<&Path> = planned.iter().filter_map(|planned| planned.file.parent()).collect();
+    let share = |folder| share_folder(folder, Duration::ZERO, "wait for it to finish, then run the same command again");
+    folders.into_iter().filter(|folder| folder.is_dir()).map(share).collect()
 }
