@@ -125,7 +125,7 @@ pub fn read(path: impl AsRef<Path>) -> error::Result<LoadedOnnx> {
 /// As [`read`], with the sizes in `dims` for dimensions that the file leaves open; the batch stays open in any case.
 ///
 /// # Errors
-/// As [`read`], and if the file has no dimension of such a name.
+/// As [`read`], and if the file has no dimension of such a name, or it is that of the batch.
 pub fn read_sized(path: impl AsRef<Path>, dims: &NamedDims) -> error::Result<LoadedOnnx> {
     let path = path.as_ref();
     translate_file(&open_with_dims(path, dims)?, path).map(|(loaded, _)| loaded)

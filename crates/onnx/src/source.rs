@@ -124,6 +124,13 @@ fn batch_axis(input: &ValueInfoProto) -> usize {
     if first_open { 0 } else { called().unwrap_or(0) }
 }
 
+/// Whether a dimension is the batch in every input that has it.
+fn is_batch(graph: &GraphProto, name: &str) -> bool {
+    let is_named = |dim: Option<&str>| dim == Some(name);
+    let mut having = graph.input.iter().filter(|input| names(input).any(is_named));
+    having.all(|input| names(input).position(is_named) == Some(batch_axis(input)))
+}
+
 fn alike(data: &[GraphInput]) -> Result<(), FileProblem> {
     let Some(other) = data.iter().find(|other| other.samples != data[0].samples) else { return Ok(()) };
     let said = |data: &GraphInput| match data.samples {
@@ -217,7 +224,7 @@ pub(super) fn open_names(graph: &GraphProto) -> BTreeSet<String> {
 /// Sets the sizes of dimensions that a file leaves open.
 ///
 /// # Errors
-/// One clause, if the file has no dimension of a name.
+/// One clause, if the file has no dimension of a name, or it is that of the batch.
 pub(super) fn set_dims(model: &mut ModelProto, sizes: &NamedDims) -> Result<(), String> {
     let Some(graph) = &mut model.graph else { return Ok(()) };
     let open = open_names(graph);
@@ -227,6 +234,9 @@ pub(super) fn set_dims(model: &mut ModelProto, sizes: &NamedDims) -> Result<(), 
         }
         let open = open.into_iter().collect::<Vec<_>>().join(", ");
         return Err(format!("leaves no dimension \"{unknown}\" open; those that it leaves open: {open}"));
+    }
+    if let Some(batch) = sizes.keys().find(|name| is_batch(graph, name)) {
+        return Err(format!("has its batch in dimension \"{batch}\", which stays open: batch sizes are given by --bs"));
     }
     let values = graph.input.iter_mut().chain(&mut graph.value_info).chain(&mut graph.output);
     for dim in values.filter_map(shape_of).flat_map(|shape| &mut shape.dim) {

@@ -173,6 +173,8 @@ fn dimensions_that_a_file_leaves_open_are_said_by_name() {
     rewritten(&network);
     let error = sized("words").unwrap_err().to_string();
     assert!(error.contains("leaves no dimension \"words\" open; those that it leaves open: batch, tokens"), "{error}");
+    let error = sized("batch").unwrap_err().to_string();
+    assert!(error.contains("has its batch in dimension \"batch\", which stays open"), "{error}");
 }
 
 /// As the mask of a contrastive loss, which compares every sample with all others.
