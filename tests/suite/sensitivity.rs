@@ -61,6 +61,29 @@ fn a_job_is_measured_by_the_lines_of_its_file_and_all_files_are_written() {
     }
 }
 
+/// A shell that is no terminal's starts background jobs with SIGINT ignored, and what it starts cannot trap it any more.
+#[test]
+fn a_job_of_a_profiler_in_the_background_is_interrupted_as_any_other() {
+    let scene = scene(&format!("trap 'touch interrupted; exit' INT\n{STEPS}"));
+    let line = format!("trap '' INT; exec \"$0\" sensitivity {HASTY} -- sh job.sh");
+    let output = Command::new("sh").current_dir(scene.path("")).args(["-c", &line]).arg(program()).output().unwrap();
+    Outcome::of("sensitivity in the background", output).succeeds();
+    assert!(scene.path("interrupted").exists());
+}
+
+/// It goes on writing lines for as long as it is given to end; its clock is right nevertheless.
+#[test]
+fn a_job_that_ignores_the_interrupt_is_measured_until_then() {
+    let scene = scene(&format!("trap '' INT\n{STEPS}"));
+    let answer = sensitivity(&scene, "").succeeds();
+    assert!(!answer.stderr().contains("not in seconds"), "{}", answer.stderr());
+    let profile = json(&scene, "sensitivity/profile.json");
+    for run in profile["points"].as_array().unwrap().iter().map(|point| &point["runs"][0]) {
+        let [counted, passed] = [&run["measured"]["seconds"], &run["seconds"]].map(|seconds| seconds.as_f64().unwrap());
+        assert!(counted <= passed, "{run}");
+    }
+}
+
 #[test]
 fn lines_of_output_tell_of_iterations_too_and_a_whole_run_at_last() {
     let scene = scene("for i in $(seq 300); do sleep 0.02; echo \"step $i\"; done\n");
@@ -315,4 +338,18 @@ fn pytorch_tells_of_steps_and_of_waiting_by_itself() {
     assert_eq!(run["way"], "hook", "{run}");
     let waiting = run["measured"]["waiting"].as_f64().unwrap();
     assert!((0.3..0.7).contains(&waiting), "half of the time: {run}");
+}
+
+/// The same batches without a DataLoader: nothing measures how long the job waits for them.
+#[test]
+fn without_a_loader_of_pytorch_waiting_is_not_known() {
+    let Some(python) = python() else { return };
+    let train = TRAIN.replace("in DataLoader(Slow())", "in map(Slow().__getitem__, range(10**6))");
+    let scene = Scene::new().file("train.py", train);
+    let options = "--cpu 1 --cpu-step 1 --point-time 20s";
+    let answer = scene.run(&format!("sensitivity {options} -- {python} train.py")).succeeds();
+    assert!(!answer.stdout().contains("waits for data"), "{}", answer.stdout());
+    let profile = json(&scene, "sensitivity/profile.json");
+    let run = &profile["points"][0]["runs"][0];
+    assert_eq!((&run["way"], &run["measured"]["waiting"]), (&Value::from("hook"), &Value::Null), "{run}");
 }

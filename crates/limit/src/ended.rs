@@ -21,8 +21,10 @@ const STOPPED: &str =
 pub struct EndedJob {
     /// By itself, or by us.
     pub end: JobEnd,
-    /// Time from its start to its end.
+    /// Time from its start to its end, or until we interrupted it.
     pub wall: Duration,
+    /// The same, with the time that it took to end after it was interrupted.
+    pub until_gone: Duration,
     /// CPUs that it might use.
     pub cpus: f64,
     /// Whether the kernel killed any of its processes because memory ran out.
@@ -158,6 +160,7 @@ mod tests {
         EndedJob {
             end: JobEnd::Enough,
             wall: Duration::from_secs(10),
+            until_gone: Duration::from_secs(10),
             cpus: 0.5,
             ran_out_of_memory: false,
             peak_memory: None,

@@ -32,6 +32,7 @@ mod disc;
 mod docker;
 mod ended;
 mod family;
+mod interrupts;
 mod job;
 mod limiter;
 mod orphans;

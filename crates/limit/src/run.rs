@@ -2,6 +2,7 @@
 
 use super::backend::JobMemory;
 use super::ended::{EndedJob, JobEnd};
+use super::interrupts::let_jobs_be_interrupted;
 use super::limiter::{JobHolds, Limiter};
 use super::own_memory::OwnMemoryPeak;
 use super::peaks::ProcessPeak;
@@ -71,6 +72,7 @@ impl Limiter {
         Ok(Some(EndedJob {
             end: running.end,
             wall: running.wall,
+            until_gone: running.begun.elapsed(),
             cpus: job.limits.cpus.unwrap_or(cpus.len() as f64),
             ran_out_of_memory: killed,
             peak_memory: usage.peak,
@@ -121,6 +123,7 @@ impl RunningJob {
             find(&program, job.folder)?;
         }
         let (mut command, cleanup) = (command(job, &holds.prefix()), holds.cleanup());
+        let_jobs_be_interrupted();
         let begun = Instant::now();
         let started = affinity::with_affinity(&limiter.cpus_of(&job.limits), || {
             GuardedProcess::start_with_cleanup(&mut command, true, &cleanup)

@@ -90,8 +90,13 @@ impl JobRunner<'_> {
             monitor.progress.add(&seen.lines, seen.after);
             pace.ends(monitor.is_enough(seen.after), seen.after)
         })?;
-        monitor.progress.read_the_rest(ended.as_ref().map_or(goal.time, |ended| ended.wall));
         Ok(ended.map(|mut ended| {
+            match ended.end {
+                JobEnd::Exited(_) => monitor.progress.read_the_rest(ended.until_gone),
+                JobEnd::Enough | JobEnd::TimeUp | JobEnd::Stopped => {
+                    monitor.progress.read_what_was_kept(ended.until_gone)
+                }
+            }
             if pace.is_closing() && matches!(ended.end, JobEnd::Exited(status) if !status.success()) {
                 ended.end = JobEnd::Enough;
             }

@@ -127,6 +127,7 @@ impl<'a> RunMonitor<'a> {
     fn without_rate(&self, ended: &EndedJob, reported: usize) -> String {
         let end = match ended.end {
             JobEnd::Exited(_) => "it ended by itself",
+            JobEnd::Enough if self.enough => "it had reported enough iterations",
             JobEnd::Enough | JobEnd::TimeUp => "its time was up",
             JobEnd::Stopped => "it was stopped",
         };

@@ -123,9 +123,18 @@ impl<'a> JobProgress<'a> {
         self.hooked.values_mut().fold(own, |all, file| file.read(after) && all)
     }
 
-    /// Reads the rest of the files after the job has ended, as far as it counts.
+    /// Reads the rest of the files after the job has ended by itself, as far as it counts.
     pub fn read_the_rest(&mut self, after: Duration) {
         while !self.read(after) {}
+    }
+
+    /// Reads the rest after we ended the job. Iterations after that do not count: nobody knows how long it goes on, and what it does to end
+    /// is no training. So of files with iterations no more is read; a file without any is read, because some jobs keep their lines and write
+    /// them when they end.
+    pub fn read_what_was_kept(&mut self, after: Duration) {
+        let files = self.hooked.values_mut().chain([&mut self.own]);
+        files.filter(|file| !file.steps.ranks.is_empty()).for_each(StepsFile::close);
+        self.read_the_rest(after);
     }
 
     /// Adds lines of one process, for a simulated run.

@@ -229,6 +229,7 @@ impl SimulatedJob {
         EndedJob {
             end,
             wall: Duration::ZERO,
+            until_gone: Duration::ZERO,
             cpus: configuration.cpus,
             ran_out_of_memory,
             peak_memory: Some(own),

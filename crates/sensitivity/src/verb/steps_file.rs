@@ -25,6 +25,8 @@ pub(super) struct StepsFile {
     /// When the lines of each rank came.
     arrivals: BTreeMap<u32, Arrivals>,
     file: Option<File>,
+    /// Whether no more of it is read.
+    is_closed: bool,
     read: u64,
     /// An incomplete last line.
     begun: Vec<u8>,
@@ -39,6 +41,7 @@ impl StepsFile {
             refused: None,
             arrivals: BTreeMap::new(),
             file: None,
+            is_closed: false,
             read: 0,
             begun: Vec::new(),
         }
@@ -49,7 +52,8 @@ impl StepsFile {
         if self.refused.is_none() && self.file.is_none() {
             self.open();
         }
-        let Some(file) = self.file.as_mut().filter(|_| self.refused.is_none()) else { return true };
+        let is_read = self.refused.is_none() && !self.is_closed;
+        let Some(file) = self.file.as_mut().filter(|_| is_read) else { return true };
         let mut piece = Vec::new();
         // A failed read is repeated at the next poll.
         let count = file.take(PIECE).read_to_end(&mut piece).unwrap_or(0);
@@ -61,6 +65,11 @@ impl StepsFile {
             self.refused = Some("it is too long, and only its beginning was read");
         }
         count == 0 || self.refused.is_some()
+    }
+
+    /// Reads no more of it.
+    pub fn close(&mut self) {
+        self.is_closed = true;
     }
 
     /// Opens it without blocking on a pipe.

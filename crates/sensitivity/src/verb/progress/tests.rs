@@ -82,6 +82,30 @@ fn milliseconds_are_no_seconds() {
     assert_eq!(progress.misfit(), None);
 }
 
+/// The job writes two lines in two seconds, is interrupted, and goes on for two seconds until it is killed.
+#[test]
+fn lines_after_the_interrupt_do_not_count_unless_the_job_kept_all_until_then() {
+    let lines = |steps: std::ops::RangeInclusive<u32>| {
+        steps.map(|step| format!("{{\"step\": {step}, \"time\": {step}}}\n")).collect::<String>()
+    };
+    let last = |progress: &JobProgress| progress.steps().unwrap().1[0].last().unwrap().number;
+    for name in [FILE, "hooked-12.jsonl"] {
+        let folder = TempDir::new().unwrap();
+        let mut progress = JobProgress::new(folder.path(), None);
+        fs::write(folder.path().join(name), lines(1..=2)).unwrap();
+        progress.add(&[], Duration::from_secs(2));
+        fs::write(folder.path().join(name), lines(1..=4)).unwrap();
+        progress.read_what_was_kept(Duration::from_secs(4));
+        assert_eq!((last(&progress), progress.misfit()), (2, None), "{name}");
+    }
+    let folder = TempDir::new().unwrap();
+    let mut progress = JobProgress::new(folder.path(), None);
+    progress.add(&[], Duration::from_secs(2));
+    fs::write(progress.file(), lines(1..=4)).unwrap();
+    progress.read_what_was_kept(Duration::from_secs(4));
+    assert_eq!((last(&progress), progress.misfit()), (4, None));
+}
+
 /// Epochs of three iterations; each is written twice, as by a bar of progress.
 #[test]
 fn numbers_of_lines_begin_anew_in_each_epoch() {
