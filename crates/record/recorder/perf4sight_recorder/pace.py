@@ -28,7 +28,8 @@ class Pace(object):
         self.marks = marks.Marks()
         self.file = None
         self.number = 0
-        self.waited = 0.0
+        # Seconds since the line before; None until a DataLoader gave a batch, because other waiting is not seen.
+        self.waited = None
         self.over = False
         self.turn = threading.RLock()
 
@@ -64,7 +65,7 @@ class Pace(object):
     def got(self, seconds):
         """A batch came after so long."""
         if os.getpid() == self.process:
-            self.waited += seconds
+            self.waited = (self.waited or 0.0) + seconds
 
     # What comes of it.
 
@@ -98,8 +99,9 @@ class Pace(object):
             name = "hooked-%d.jsonl" % self.process
             self.file = open(os.path.join(os.path.dirname(self.path), name), "w")
         self.number += 1
-        words = {"step": self.number, "time": time.perf_counter(), "wait": self.waited, "rank": rank()}
-        self.waited = 0.0
+        words = {"step": self.number, "time": time.perf_counter(), "rank": rank()}
+        if self.waited is not None:
+            words["wait"], self.waited = self.waited, 0.0
         self.file.write(json.dumps(words) + "\n")
         self.file.flush()
 
