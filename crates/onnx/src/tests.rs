@@ -362,15 +362,40 @@ fn splits_become_slices_and_the_channel_shuffle_its_steps() {
     assert_eq!(shuffle.ops(), expected);
 }
 
+/// PyTorch keeps the padded image for backward. The older exporter writes a mean that counts its padding as two nodes
+/// (`_avg_pool` of torch.onnx.symbolic_opset10); a maximum it writes as one, so that a node in front of it is the program's.
 #[test]
-fn paddings_go_into_the_window_behind_them() {
-    let draft = Draft::new().weight("w", [4, 3, 3, 3]).numbers("pads", &[0, 0, 1, 2, 0, 0, 3, 4]);
-    let draft = draft.node("Pad", &["x", "pads"], "p", vec![]).node("Conv", &["p", "w"], "y", vec![]).output("y");
-    let window = Window { padding: [1, 2, 3, 4], ..Window::square(3, 1, 0) };
-    assert_eq!(draft.ops(), [conv(4, window)]);
-    let elsewhere = Draft::new().numbers("pads", &[0, 0, 1, 1, 0, 0, 1, 1]).node("Pad", &["x", "pads"], "p", vec![]);
-    let ops = elsewhere.node("Relu", &["p"], "y", vec![]).output("y").ops();
-    assert_eq!(ops[0], Op::Pad { sides: vec![[0, 0], [1, 1], [1, 1]], fill: PaddingFill::Zeros });
+fn paddings_are_tensors_of_their_own_but_those_of_means() {
+    let padded = |fill: Option<f32>| {
+        let draft = Draft::new().weight("w", [4, 3, 3, 3]).numbers("pads", &[0, 0, 1, 2, 0, 0, 3, 4]);
+        let draft = fill.iter().fold(draft, |draft, &fill| draft.number("fill", fill));
+        draft.node("Pad", if fill.is_some() { &["x", "pads", "fill"] } else { &["x", "pads"] }, "p", vec![])
+    };
+    let sides = vec![[0, 0], [1, 3], [2, 4]];
+    let pad = |fill| Op::Pad { sides: sides.clone(), fill };
+    let behind = padded(None).node("Conv", &["p", "w"], "y", vec![]).output("y");
+    assert_eq!(behind.ops(), [pad(PaddingFill::Zeros), conv(4, Window::square(3, 1, 0))]);
+    let kernel = || vec![with::ints("kernel_shape", vec![5, 5])];
+    let maximum = padded(Some(f32::NEG_INFINITY)).node("MaxPool", &["p"], "y", kernel()).output("y");
+    assert_eq!(maximum.ops(), [pad(PaddingFill::Constant), Op::MaxPool(Window::square(5, 1, 0))]);
+    let mean = padded(None).node("AveragePool", &["p"], "y", kernel()).output("y");
+    let window = Window { padding: [1, 2, 3, 4], ..Window::square(5, 1, 0) };
+    assert_eq!(mean.ops(), [Op::AvgPool { window, count_include_pad: true }]);
+}
+
+/// The default exporter merges a `pad` into the convolution behind it; its note has what the convolution pads itself.
+#[test]
+fn padding_that_an_exporter_merged_is_taken_out_again() {
+    let noted = |padding: &str, pads: Vec<i64>| {
+        let note = format!("%c : call_function[target=torch.ops.aten.conv2d.default](args = (%pad, %p_w{padding}))");
+        let draft =
+            Draft::new().weight("w", [4, 3, 3, 3]).node("Conv", &["x", "w"], "y", vec![with::ints("pads", pads)]);
+        draft.noted("pkg.torch.onnx.fx_node", &note).output("y").ops()
+    };
+    let pad = |side| Op::Pad { sides: vec![[0, 0], side, side], fill: PaddingFill::Zeros };
+    assert_eq!(noted("", vec![1; 4]), [pad([1, 1]), conv(4, Window::square(3, 1, 0))]);
+    assert_eq!(noted(", None, [1, 1], [1, 1]", vec![1, 1, 3, 3]), [pad([0, 2]), conv(4, Window::square(3, 1, 1))]);
+    assert_eq!(noted(", None, [1, 1], [1, 1]", vec![1; 4]), [conv(4, Window::square(3, 1, 1))]);
 }
 
 #[test]
@@ -397,8 +422,13 @@ fn automatic_padding_follows_the_specification() {
         draft.ops()
     };
     let window = |padding| Window { kernel: [3, 5], stride: [2, 2], padding, dilation: [1, 1], ceil: false };
-    assert_eq!(same("SAME_UPPER"), [conv(4, window([0, 1, 1, 2]))]);
-    assert_eq!(same("SAME_LOWER"), [conv(4, window([1, 2, 0, 1]))]);
+    // PyTorch pads the odd row and column before the convolution, which pads both sides alike.
+    let odd = |sides: [usize; 2]| {
+        let [before, behind] = sides.map(|side| side as i64);
+        Op::Pad { sides: vec![[0, 0], [before, behind], [before, behind]], fill: PaddingFill::Zeros }
+    };
+    assert_eq!(same("SAME_UPPER"), [odd([0, 1]), conv(4, window([0, 1, 0, 1]))]);
+    assert_eq!(same("SAME_LOWER"), [odd([1, 0]), conv(4, window([0, 1, 0, 1]))]);
     assert_eq!(same("VALID"), [conv(4, window([0; 4]))]);
 }
 
@@ -688,7 +718,7 @@ pub(crate) fn rewritten(network: &Network) -> LoadedOnnx {
 }
 
 #[test]
-fn padding_that_the_graph_computes_goes_into_the_window() {
+fn padding_that_the_graph_computes_is_known() {
     // timm's pad_same for a stride of 2 and a kernel of 3: max((ceil(8 / 2) - 1) * 2 + 3 - 8, 0) = 1, all of it behind.
     let draft = Draft::new().weight("w", [4, 3, 3, 3]).node("Shape", &["x"], "s", vec![]);
     let draft =
@@ -711,8 +741,9 @@ fn padding_that_the_graph_computes_goes_into_the_window() {
     );
     let draft = draft.node("Pad", &["x", "pads"], "padded", vec![]);
     let strides = vec![with::ints("strides", vec![2, 2])];
-    let window = Window { padding: [0, 0, 1, 1], stride: [2, 2], ..Window::square(3, 1, 0) };
-    assert_eq!(draft.node("Conv", &["padded", "w"], "y", strides).output("y").ops(), [conv(4, window)]);
+    let window = Window { stride: [2, 2], ..Window::square(3, 1, 0) };
+    let pad = Op::Pad { sides: vec![[0, 0], [0, 1], [0, 1]], fill: PaddingFill::Zeros };
+    assert_eq!(draft.node("Conv", &["padded", "w"], "y", strides).output("y").ops(), [pad, conv(4, window)]);
 }
 
 #[test]

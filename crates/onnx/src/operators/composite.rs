@@ -46,7 +46,7 @@ pub(super) fn local_response(to: &mut GraphTranslation, call: &NodeCall) -> Call
 pub(super) fn power_pool(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let image = to.image(call)?;
     let Some(&[height, width]) = call.ints("kernel_shape") else { return Err(NodeMisfit::Unsupported) };
-    let window = window(call, to.builder.shape(image.id).image(), [size(height)?, size(width)?], [0; 4])?;
+    let window = window(call, to.builder.shape(image.id).image(), [size(height)?, size(width)?])?;
     let mean = [("powers", Op::Binary(BinaryFunction::Pow)), ("mean", Op::AvgPool { window, count_include_pad: true })];
     let mean = chain(to, call, image, &mean)?;
     let sign = chain(to, call, mean, &[("sign", Op::Activation(Activation::Sign))])?;

@@ -1,9 +1,9 @@
 //! Convolutions, also transposed ones, and the windows of convolutions and poolings.
 
 use super::normalisation::restore_batch_norm;
+use super::padding::{self, Extent, Sides};
 use super::{contiguous, sequence, stack, volume};
 use crate::call::{CallResult, NodeCall, NodeMisfit};
-use crate::pending_pattern::PendingPattern;
 use crate::translate::{GraphTranslation, single};
 use crate::value::Feature;
 use perf4sight_network::{Conv, ConvTranspose, Op, Window};
@@ -15,7 +15,7 @@ pub(super) fn conv(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
         Some([_, _, _, _]) if stack::is_stack(to, call) => return stack::conv(to, call),
         _ => {}
     }
-    let (image, padded) = without_padding_node(to, call, 0.0)?;
+    let image = to.image(call)?;
     let image = contiguous::laid_out_image(to, call, image)?;
     let [out_channels, seen, height, width] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
@@ -23,7 +23,9 @@ pub(super) fn conv(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     if call.ints("kernel_shape").is_some_and(|kernel| kernel != [height as i64, width as i64]) {
         return Err(NodeMisfit::Wrong(format!("has a kernel_shape that differs from its filters' {height}x{width}")));
     }
-    let window = window(call, to.builder.shape(image.id).image(), [height, width], padded)?;
+    let window = window(call, to.builder.shape(image.id).image(), [height, width])?;
+    let (window, added) = own_padding(call, window);
+    let image = padding::pad(to, call, image, &added)?;
     let bias = to.has_bias(call);
     layer(to, call, Op::Conv(Conv { out_channels, window, groups, bias }), image)
 }
@@ -53,61 +55,18 @@ pub(super) fn layer(to: &mut GraphTranslation, call: &NodeCall, conv: Op, image:
     single(restore_batch_norm(to, call, result, 0)?)
 }
 
-/// The input image of a window, and additional padding. If a padding node comes before the window and pads with the window's own
-/// number, they are that node's input and padding.
-pub(super) fn without_padding_node(
-    to: &GraphTranslation,
-    call: &NodeCall,
-    number: f64,
-) -> Result<(Feature, [usize; 4]), NodeMisfit> {
-    let image = to.image(call)?;
-    Ok(match to.pending.get(&image.id) {
-        Some(PendingPattern::Padded(padding)) if padding.pads_with(number) => (padding.source, padding.sides),
-        _ => (image, [0; 4]),
-    })
+/// Reads the window's kernel, stride, padding and dilation.
+pub(super) fn window(call: &NodeCall, image: [usize; 2], kernel: [usize; 2]) -> Result<Window, NodeMisfit> {
+    let (stride, dilation) = (pair(call, "strides")?, pair(call, "dilations")?);
+    let [[top, bottom], [left, right]] = Extent { image, kernel, stride, dilation }.sides(call)?;
+    Ok(Window { kernel, stride, padding: [top, left, bottom, right], dilation, ceil: call.flag("ceil_mode") })
 }
 
-/// Reads the window's kernel, stride, padding and dilation; `padded` is added to its padding.
-pub(super) fn window(
-    call: &NodeCall,
-    image: [usize; 2],
-    kernel: [usize; 2],
-    padded: [usize; 4],
-) -> Result<Window, NodeMisfit> {
-    let stride = pair(call, "strides")?;
-    let dilation = pair(call, "dilations")?;
-    let ceil = call.flag("ceil_mode");
-    let mut window = Window { kernel, stride, padding: [0; 4], dilation, ceil };
-    window.padding = match call.text("auto_pad") {
-        same @ ("SAME_UPPER" | "SAME_LOWER") => {
-            let whole = [image[0] + padded[0] + padded[2], image[1] + padded[1] + padded[3]];
-            same_padding(&window, whole, same == "SAME_UPPER")
-        }
-        "VALID" => [0; 4],
-        _ => match call.ints("pads") {
-            None => [0; 4],
-            Some(&[top, left, bottom, right]) => [size(top)?, size(left)?, size(bottom)?, size(right)?],
-            Some(pads) => return Err(NodeMisfit::Wrong(format!("has {} pads for an image", pads.len()))),
-        },
-    };
-    for (own, outer) in window.padding.iter_mut().zip(padded) {
-        *own += outer;
-    }
-    Ok(window)
-}
-
-/// Padding that gives ceil(size / stride) positions, with the odd row or column at the end (upper) or at the beginning (lower).
-fn same_padding(window: &Window, image: [usize; 2], upper: bool) -> [usize; 4] {
-    let mut padding = [0; 4];
-    for axis in 0..2 {
-        let stride = window.stride[axis].max(1);
-        let reach = window.kernel[axis].saturating_sub(1).saturating_mul(window.dilation[axis]).saturating_add(1);
-        let last = (image[axis].div_ceil(stride).saturating_sub(1)).saturating_mul(stride);
-        let total = last.saturating_add(reach).saturating_sub(image[axis]);
-        let (less, more) = (total / 2, total - total / 2);
-        (padding[axis], padding[axis + 2]) = if upper { (less, more) } else { (more, less) };
-    }
-    padding
+/// The window of a convolution with the padding that it does itself, and what was padded before it.
+pub(super) fn own_padding(call: &NodeCall, window: Window) -> (Window, Sides<2>) {
+    let [top, left, bottom, right] = window.padding;
+    let ([height, width], added) = padding::split(call, [[top, bottom], [left, right]]);
+    (Window { padding: [height, width, height, width], ..window }, added)
 }
 
 fn pair(call: &NodeCall, attribute: &str) -> Result<[usize; 2], NodeMisfit> {
@@ -136,7 +95,7 @@ pub(super) fn transposed(to: &mut GraphTranslation, call: &NodeCall) -> CallResu
     let groups = size(call.int("group").unwrap_or(1))?;
     check_channels(to, image, channels, 1)?;
     check_gives_paddings(call)?;
-    let window = window(call, to.builder.shape(image.id).image(), [height, width], [0; 4])?;
+    let window = window(call, to.builder.shape(image.id).image(), [height, width])?;
     let extra = match call.ints("output_padding") {
         None | Some([]) => [0, 0],
         Some(&[bottom, right]) => [size(bottom)?, size(right)?],

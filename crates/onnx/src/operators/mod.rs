@@ -13,6 +13,7 @@ mod linear;
 mod movement;
 pub(super) mod normalisation;
 mod original;
+mod padding;
 mod places;
 mod pooling;
 mod recurrent;

@@ -75,7 +75,7 @@ fn columns_back(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     if input.batch != Some(BatchAxis::FIRST) || to.builder.shape(input.id).rank() != 2 {
         return Err(NodeMisfit::Unsupported);
     }
-    let window = window(call, image, kernel, [0; 4])?;
+    let window = window(call, image, kernel)?;
     if window.padding[..2] != window.padding[2..] {
         return Err(NodeMisfit::Unsupported);
     }

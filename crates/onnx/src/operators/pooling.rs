@@ -1,9 +1,10 @@
 //! Pooling over windows, over the whole image, over chosen axes.
 
-use super::convolution::{size, window, without_padding_node};
+use super::convolution::{size, window};
 use super::{sequence, stack, volume};
 use crate::batch::BatchAxis;
 use crate::call::{CallResult, NodeCall, NodeMisfit, axis as counted};
+use crate::pending_pattern::PendingPattern;
 use crate::translate::{GraphTranslation, own_name, single};
 use crate::value::Feature;
 use perf4sight_network::{Op, ReductionKind, Window};
@@ -15,32 +16,37 @@ pub(super) fn window_of(to: &mut GraphTranslation, call: &NodeCall) -> CallResul
         Some([_, _]) if stack::is_stack(to, call) => return stack::pool(to, call),
         _ => {}
     }
-    let number = if call.node.op_type() == "MaxPool" { f64::NEG_INFINITY } else { 0.0 };
     let Some(&[height, width]) = call.ints("kernel_shape") else { return Err(NodeMisfit::Unsupported) };
-    let (image, padded, window) = padded_input(to, call, [size(height)?, size(width)?], number)?;
+    let kernel = [size(height)?, size(width)?];
+    let (image, window, counts_padding) = match with_padding_node(to, call, kernel)? {
+        Some((image, window)) => (image, window, true),
+        None => {
+            let image = to.image(call)?;
+            (image, window(call, to.builder.shape(image.id).image(), kernel)?, call.flag("count_include_pad"))
+        }
+    };
     let op = match call.node.op_type() {
         "MaxPool" => Op::MaxPool(window),
-        // Zeros that a separate node added are counted.
-        _ => Op::AvgPool { window, count_include_pad: call.flag("count_include_pad") || padded != [0; 4] },
+        _ => Op::AvgPool { window, count_include_pad: counts_padding },
     };
     single(to.add_like(own_name(call), op, &[image])?)
 }
 
-/// The input of a pooling: the image before a padding node, if the window can include that padding, otherwise the padded image. A
-/// window with as much padding as its extent may be entirely outside the image, which runtimes refuse.
-fn padded_input(
+/// The image before a padding node and the window with that padding. The older exporter writes a mean that counts its own zeros
+/// (`count_include_pad`) as two nodes. A window with as much padding as its extent may be entirely outside the image, which runtimes refuse.
+fn with_padding_node(
     to: &GraphTranslation,
     call: &NodeCall,
     kernel: [usize; 2],
-    number: f64,
-) -> Result<(Feature, [usize; 4], Window), NodeMisfit> {
-    let (source, sides) = without_padding_node(to, call, number)?;
-    let whole = window(call, to.builder.shape(source.id).image(), kernel, sides)?;
-    if sides == [0; 4] || (0..4).all(|side| whole.padding[side] < kernel[side % 2]) {
-        return Ok((source, sides, whole));
+) -> Result<Option<(Feature, Window)>, NodeMisfit> {
+    let padded = to.image(call)?;
+    let Some(&PendingPattern::Padded { source, sides }) = to.pending.get(&padded.id) else { return Ok(None) };
+    if call.node.op_type() == "MaxPool" || to.ours || to.exporter.has_notes() {
+        return Ok(None);
     }
-    let image = to.image(call)?;
-    Ok((image, [0; 4], window(call, to.builder.shape(image.id).image(), kernel, [0; 4])?))
+    let mut window = window(call, to.builder.shape(padded.id).image(), kernel)?;
+    window.padding.iter_mut().zip(sides).for_each(|(own, outer)| *own += outer);
+    Ok((0..4).all(|side| window.padding[side] < kernel[side % 2]).then_some((source, window)))
 }
 
 pub(super) fn global(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {

@@ -1,6 +1,7 @@
 //! Convolutions and poolings of sequences: PyTorch runs them on images with one row.
 
 use super::convolution::{check_channels, check_gives_paddings, layer, size, transposed_layer};
+use super::padding::{self, Extent};
 use super::stack;
 use crate::batch::BatchAxis;
 use crate::call::{CallResult, NodeCall, NodeMisfit};
@@ -11,13 +12,17 @@ use perf4sight_network::{Conv, ConvTranspose, Op, Shape, Window};
 pub(super) fn conv(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let [out_channels, seen, length] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
-    let window = window(call, length)?;
+    let (window, sides) = window(to, call, length)?;
+    let ([own], added) = padding::split(call, [sides]);
+    let window = Window { padding: [0, own, 0, own], ..window };
     if let Some(rows) = stack::rows(to, call)? {
+        let rows = padding::pad(to, call, rows, &[[0; 2], [0; 2], added[0]])?;
         let result = stack::convolve_every(to, call, rows, &window)?;
         return stack::of_rows(to, call, result);
     }
     let bias = to.has_bias(call);
     let image = image(to, call)?;
+    let image = padding::pad(to, call, image, &[[0; 2], added[0]])?;
     check_channels(to, image, seen, groups)?;
     let result = layer(to, call, Op::Conv(Conv { out_channels, window, groups, bias }), image)?;
     of_row(to, call, &result)
@@ -32,7 +37,7 @@ pub(super) fn transposed(to: &mut GraphTranslation, call: &NodeCall) -> CallResu
         Some(&[after]) => size(after)?,
         Some(_) => return Err(NodeMisfit::Wrong("has an output_padding that is none of a sequence".into())),
     };
-    let window = window(call, length)?;
+    let (window, _) = window(to, call, length)?;
     let image = image(to, call)?;
     check_channels(to, image, channels, 1)?;
     let conv = Conv { out_channels: of_group.saturating_mul(groups), window, groups, bias: to.has_bias(call) };
@@ -49,7 +54,7 @@ fn of_row(to: &mut GraphTranslation, call: &NodeCall, result: &[Value]) -> CallR
 
 pub(super) fn pool(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let Some(&[length]) = call.ints("kernel_shape") else { return Err(NodeMisfit::Unsupported) };
-    let window = Window { ceil: call.flag("ceil_mode"), ..window(call, size(length)?)? };
+    let window = Window { ceil: call.flag("ceil_mode"), ..window(to, call, size(length)?)?.0 };
     if let Some(rows) = stack::rows(to, call)? {
         let result = stack::pool_every(to, call, rows, &window)?;
         return stack::of_rows(to, call, result);
@@ -80,17 +85,18 @@ fn sequence(to: &mut GraphTranslation, call: &NodeCall, row: Feature) -> CallRes
     single(to.add_like(&format!("{}_sequence", own_name(call)), Op::Reshape(shape), &[row])?)
 }
 
-fn window(call: &NodeCall, length: usize) -> Result<Window, NodeMisfit> {
+/// The window as a row of an image, and its padding.
+fn window(to: &GraphTranslation, call: &NodeCall, length: usize) -> Result<(Window, [usize; 2]), NodeMisfit> {
     let one = |name: &str| match call.ints(name) {
         None | Some([]) => Ok(1),
         Some(&[value]) => size(value),
         Some(values) => Err(NodeMisfit::Wrong(format!("has {} {name} for a sequence", values.len()))),
     };
-    let padding = match (call.text("auto_pad"), call.ints("pads")) {
-        ("" | "NOTSET", None) | ("VALID", _) => [0; 4],
-        ("" | "NOTSET", Some(&[before, after])) => [0, size(before)?, 0, size(after)?],
-        _ => return Err(NodeMisfit::Unsupported),
-    };
-    let (stride, dilation) = ([1, one("strides")?], [1, one("dilations")?]);
-    Ok(Window { kernel: [1, length], stride, padding, dilation, ceil: false })
+    let (stride, dilation) = (one("strides")?, one("dilations")?);
+    let image = to.builder.shape(call.feature(0)?.id).dims().last().map_or(0, |&image| image);
+    let extent = Extent { image: [image], kernel: [length], stride: [stride], dilation: [dilation] };
+    let [[before, behind]] = extent.sides(call)?;
+    let padding = [0, before, 0, behind];
+    let window = Window { kernel: [1, length], stride: [1, stride], padding, dilation: [1, dilation], ceil: false };
+    Ok((window, [before, behind]))
 }

@@ -5,7 +5,7 @@ use crate::batch::{BatchAxis, sample};
 use crate::call::{CallResult, NodeCall, NodeMisfit, axis as counted};
 use crate::infer;
 use crate::number::{BatchNumber, TensorDims, as_integers};
-use crate::pending_pattern::{PendingPadding, PendingPattern};
+use crate::pending_pattern::PendingPattern;
 use crate::tensor::KnownTensor;
 use crate::translate::{GraphTranslation, own_name, single};
 use crate::value::Feature;
@@ -14,7 +14,7 @@ use perf4sight_network::{Interpolation, Op, PaddingFill, PytorchRun, Shape};
 /// More copies of a tensor next to each other than any network makes.
 const MAX_COPIES: i64 = 1 << 12;
 
-/// An explicit padding, which later convolutions and poolings may include.
+/// An explicit padding, which a later mean over windows may include.
 pub(super) fn pad(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let input = call.feature(0)?;
     let sides = pads(to, call, input)?;
@@ -35,16 +35,11 @@ pub(super) fn pad(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
         return Err(NodeMisfit::Unsupported);
     }
     let node = to.add_like(own_name(call), Op::Pad { sides: sides.clone(), fill }, &[input])?;
-    if let (true, &[[0, 0], [top, bottom], [left, right]]) = (constant, sides.as_slice())
+    if let (PaddingFill::Zeros, &[[0, 0], [top, bottom], [left, right]]) = (fill, sides.as_slice())
         && let [Ok(top), Ok(left), Ok(bottom), Ok(right)] = [top, left, bottom, right].map(usize::try_from)
         && input.batch == Some(BatchAxis::FIRST)
     {
-        let padding = PendingPadding { source: input, number, sides: [top, left, bottom, right] };
-        let whole = match to.pending.get(&input.id) {
-            Some(PendingPattern::Padded(inner)) => inner.combined(&padding).unwrap_or(padding),
-            _ => padding,
-        };
-        to.pending.insert(node.id, PendingPattern::Padded(whole));
+        to.pending.insert(node.id, PendingPattern::Padded { source: input, sides: [top, left, bottom, right] });
     }
     single(node)
 }

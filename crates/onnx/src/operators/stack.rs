@@ -1,8 +1,8 @@
 //! Images and sequences stacked in the batch's axis, such as those of heads, windows or words. They become slices of a volume, which a kernel of depth
 //! 1 does not mix.
 
-use super::convolution::{check_channels, layer, size, window};
-use super::volume::{UnequalPadding, pad_volume};
+use super::convolution::{check_channels, layer, own_padding, size, window};
+use super::padding;
 use crate::batch::BatchAxis;
 use crate::call::{CallResult, NodeCall, NodeMisfit};
 use crate::number::as_integers;
@@ -40,8 +40,9 @@ pub(super) fn of_rows(to: &mut GraphTranslation, call: &NodeCall, rows: Feature)
 
 pub(super) fn conv(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let [_, _, height, width] = call.fixed(1)?;
-    let images = call.feature(0)?;
     let window = image_window(to, call, [height, width])?;
+    let (window, [rows, columns]) = own_padding(call, window);
+    let images = padding::pad(to, call, call.feature(0)?, &[[0; 2], rows, columns])?;
     single(convolve_every(to, call, images, &window)?)
 }
 
@@ -93,7 +94,7 @@ fn image_window(to: &GraphTranslation, call: &NodeCall, kernel: [usize; 2]) -> R
     let &[_, _, height, width] = to.builder.shape(call.feature(0)?.id).dims() else {
         return Err(NodeMisfit::Unsupported);
     };
-    window(call, [height, width], kernel, [0; 4])
+    window(call, [height, width], kernel)
 }
 
 /// Applies an operation with such a window to every image.
@@ -104,26 +105,28 @@ fn apply_to_every(
     apply: impl FnOnce(&mut GraphTranslation, Feature, VolumeWindow) -> Result<Feature, NodeMisfit>,
 ) -> Result<Feature, NodeMisfit> {
     let batch = stacked_batch(to, images, 4).ok_or(NodeMisfit::Unsupported)?;
-    let (window, sides) = as_volume_window(window);
+    let window = as_volume_window(window)?;
     // Moves the channels in front of the images.
     let turn = |to: &mut GraphTranslation, what: &str, input: Feature| {
         to.add_like(&format!("{}_{what}", own_name(call)), Op::Transpose { order: vec![1, 0, 2, 3] }, &[input])
     };
     let slices = Feature { batch: Some(batch.moved_to(1)), ..turn(to, "slices", images)? };
-    if sides.is_some() && call.node.op_type() != "Conv" {
-        return Err(NodeMisfit::Unsupported);
-    }
-    let slices = pad_volume(to, call, slices, sides)?;
     let result = apply(to, slices, window)?;
     Ok(Feature { batch: Some(batch), ..turn(to, "images", result)? })
 }
 
-fn as_volume_window(window: &Window) -> (VolumeWindow, UnequalPadding) {
+fn as_volume_window(window: &Window) -> Result<VolumeWindow, NodeMisfit> {
     let Window { kernel, stride, padding: [top, left, bottom, right], dilation, ceil } = *window;
-    let alike = [top, left] == [bottom, right];
     let deep = |shallow: usize, [height, width]: [usize; 2]| [shallow, height, width];
-    let padding = if alike { deep(0, [top, left]) } else { [0; 3] };
-    let volume =
-        VolumeWindow { kernel: deep(1, kernel), stride: deep(1, stride), padding, dilation: deep(1, dilation), ceil };
-    (volume, (!alike).then_some([[0, 0], [top, bottom], [left, right]]))
+    let padding = deep(0, [top, left]);
+    match [top, left] == [bottom, right] {
+        true => Ok(VolumeWindow {
+            kernel: deep(1, kernel),
+            stride: deep(1, stride),
+            padding,
+            dilation: deep(1, dilation),
+            ceil,
+        }),
+        false => Err(NodeMisfit::Unsupported),
+    }
 }

@@ -1,35 +1,40 @@
 //! Convolutions and poolings of volumes.
 
 use super::convolution::{check_channels, layer, size};
+use super::padding::{self, Extent, Sides};
 use crate::batch::BatchAxis;
 use crate::call::{CallResult, NodeCall, NodeMisfit};
 use crate::translate::{GraphTranslation, own_name, single};
 use crate::value::Feature;
-use perf4sight_network::{Conv, Op, PaddingFill, VolumeWindow};
+use perf4sight_network::{Conv, Op, VolumeWindow};
 
 pub(super) fn conv(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let [out_channels, seen, depth, height, width] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
-    let (window, sides) = window(call, [depth, height, width])?;
+    let (window, sides) = window(to, call, [depth, height, width])?;
     let volume = volume(to, call)?;
     check_channels(to, volume, seen, groups)?;
-    let volume = pad_volume(to, call, volume, sides)?;
+    let (padding, added) = padding::split(call, sides);
+    let volume = padding::pad(to, call, volume, &added)?;
+    let window = VolumeWindow { padding, ceil: false, ..window };
     let bias = to.has_bias(call);
     layer(to, call, Op::Conv3d(Conv { out_channels, window, groups, bias }), volume)
 }
 
 pub(super) fn pool(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let Some(&[depth, height, width]) = call.ints("kernel_shape") else { return Err(NodeMisfit::Unsupported) };
-    let (window, sides) = window(call, [size(depth)?, size(height)?, size(width)?])?;
-    let window = VolumeWindow { ceil: call.flag("ceil_mode"), ..window };
+    let (window, sides) = window(to, call, [size(depth)?, size(height)?, size(width)?])?;
     let volume = volume(to, call)?;
     let count_include_pad = call.flag("count_include_pad");
     let is_mean = call.node.op_type() == "AveragePool";
+    let is_alike = sides.iter().all(|[before, behind]| before == behind);
     // Zeros that are added first would change a maximum and the denominator of a mean.
-    if sides.is_some() && !(is_mean && count_include_pad) {
+    if !is_alike && !(is_mean && count_include_pad) {
         return Err(NodeMisfit::Unsupported);
     }
-    let volume = pad_volume(to, call, volume, sides)?;
+    let (padding, added) = if is_alike { (sides.map(|side| side[0]), [[0; 2]; 3]) } else { ([0; 3], sides) };
+    let volume = padding::pad(to, call, volume, &added)?;
+    let window = VolumeWindow { padding, ..window };
     let op = if is_mean { Op::AvgPool3d { window, count_include_pad } } else { Op::MaxPool3d(window) };
     single(to.add_like(own_name(call), op, &[volume])?)
 }
@@ -43,32 +48,15 @@ fn volume(to: &GraphTranslation, call: &NodeCall) -> Result<Feature, NodeMisfit>
     }
 }
 
-/// The padding of a volume that is not padded equally on both sides.
-pub(super) type UnequalPadding = Option<[[usize; 2]; 3]>;
-
-pub(super) fn pad_volume(
-    to: &mut GraphTranslation,
-    call: &NodeCall,
-    volume: Feature,
-    sides: UnequalPadding,
-) -> Result<Feature, NodeMisfit> {
-    let Some(sides) = sides else { return Ok(volume) };
-    let sides = std::iter::once([0, 0]).chain(sides.map(|side| side.map(|added| added as i64))).collect();
-    to.add_like(&format!("{}_padded", own_name(call)), Op::Pad { sides, fill: PaddingFill::Zeros }, &[volume])
-}
-
-fn window(call: &NodeCall, kernel: [usize; 3]) -> Result<(VolumeWindow, UnequalPadding), NodeMisfit> {
-    let pads = match (call.text("auto_pad"), call.ints("pads")) {
-        ("" | "NOTSET", None) | ("VALID", _) => [0; 6],
-        ("" | "NOTSET", Some(pads)) => numbers(pads)?,
-        _ => return Err(NodeMisfit::Unsupported),
+/// The window without its padding, and that.
+fn window(to: &GraphTranslation, call: &NodeCall, kernel: [usize; 3]) -> Result<(VolumeWindow, Sides<3>), NodeMisfit> {
+    let &[_, depth, height, width] = to.builder.shape(volume(to, call)?.id).dims() else {
+        return Err(NodeMisfit::Unsupported);
     };
-    let sides: [[usize; 2]; 3] = std::array::from_fn(|axis| [pads[axis], pads[axis + 3]]);
-    let alike = sides.iter().all(|[before, behind]| before == behind);
     let one = |name: &str| call.ints(name).filter(|values| !values.is_empty()).map_or(Ok([1; 3]), numbers);
-    let padding = if alike { sides.map(|side| side[0]) } else { [0; 3] };
-    let window = VolumeWindow { kernel, stride: one("strides")?, padding, dilation: one("dilations")?, ceil: false };
-    Ok((window, (!alike).then_some(sides)))
+    let (stride, dilation) = (one("strides")?, one("dilations")?);
+    let sides = Extent { image: [depth, height, width], kernel, stride, dilation }.sides(call)?;
+    Ok((VolumeWindow { kernel, stride, padding: [0; 3], dilation, ceil: call.flag("ceil_mode") }, sides))
 }
 
 fn numbers<const N: usize>(values: &[i64]) -> Result<[usize; N], NodeMisfit> {

@@ -95,7 +95,7 @@ impl GraphWriter<'_> {
         };
         let mut numbers = vec![pads];
         if fill == PaddingFill::Constant {
-            // No window pads with this number, so that none includes this padding.
+            // The number itself changes neither time nor memory; it is read again as one that is not zero.
             numbers.push(self.constant(node, "constant", with::scalar(SOME_CONSTANT)));
         }
         self.with_numbers(node, "Pad", numbers, vec![with::text("mode", mode)]);
