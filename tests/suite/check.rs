@@ -251,7 +251,7 @@ fn values_that_mean_nothing_here() {
     let written = "[create_network_dataset]\nnetworks = [\"resnet18\"]\npruning_perc = [50]\nmodel_path = made\n";
     both_refuse(&format!("{written}{}", advise("made/imagenet")), 3, 8, "advice is of one network");
     for section in ["record", "sensitivity"] {
-        both_refuse(&format!("[{section}]\ncommand = ['']\n"), 3, 2, "its first word is empty");
+        both_refuse(&format!("[{section}]\ncommand = ['']\n"), 3, 2, "the first word of the command is empty");
     }
     let optimize = |line: &str| format!("[optimize]\ntraces = #\nout = new\n{line}\n");
     both_refuse(&optimize("xla_candidate_path = empty.txt"), 4, 4, "no operation is named");

@@ -117,6 +117,10 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     refused("--storage-bandwidth 500", 2, "not a bandwidth");
     scene.run("sensitivity --point-time 1s -- sh job.sh").fails(2).says("no rate is known after 1s");
     refused("--step-pattern (", 2, "not a regular expression");
+    refused("--step-pattern (?<stap>[0-9]+)", 2, "one of step");
+    // Two of the warm-up, and nine ends of iterations for eight intervals.
+    refused("--max-iterations 10", 2, "11 at the least");
+    scene.run("sensitivity nowhere.json").fails(6).says("perf4sight sensitivity -- python3 train.py");
     refused("--pass everything", 2, "\"everything\" is not batch or workers or max-iterations or data or none");
     scene.run("sensitivity").fails(2).says("there is no job");
     scene.run("sensitivity --cpu 1 -- no-such-program").fails(6).says("no-such-program");
@@ -226,6 +230,16 @@ fn a_dry_run_says_what_would_run_and_runs_nothing() {
     sensitivity(&scene, "--dry-run --out other").fails(2).says("those of another job");
     let scene = scene.file("config.ini", "[sensitivity]\ncommand = sh job.sh\ncpu = 100000\n");
     scene.run("--config-file config.ini --check").fails(3).says("100000 CPUs");
+    // As many runs, and as long, as --dry-run says.
+    let lines = "command = sh job.sh\ncpu = 1\ncpu_step = 0.25\npoint_time = 30s\n";
+    let scene = scene.file("config.ini", format!("[sensitivity]\n{lines}"));
+    let checked = scene.run("--config-file config.ini --check --json").succeeds().json();
+    let dry = scene.run("sensitivity --cpu 1 --cpu-step 0.25 --point-time 30s --dry-run --json -- sh job.sh");
+    let dry = dry.succeeds().json();
+    assert_eq!((&checked["runs"], &checked["seconds"]), (&dry["points"][1], &120.into()), "{checked} {dry}");
+    assert_eq!(dry["seconds_mostly_below"], 120.0, "four numbers of CPUs, 30 s each: {dry}");
+    let scene = scene.file("config.ini", "[sensitivity]\ncommand = sh job.sh\nmemory = 1000000GiB\n");
+    scene.run("--config-file config.ini --check").fails(3).says("of memory");
     let scene = scene.file("config.ini", "[sensitivity]\ncommand = no-such-program\n");
     scene.run("--config-file config.ini --check").fails(6).says("no-such-program");
     assert!(!scene.path("it-ran").exists() && !scene.path("sensitivity").exists());

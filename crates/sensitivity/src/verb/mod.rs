@@ -41,7 +41,7 @@ pub use nodes::NodeSettings;
 pub use show::ShowVerb;
 pub use simulated::{SimulatedFate, SimulatedJob};
 
-use crate::{Knee, LEAST_TIME};
+use crate::{Knee, LEAST_REPORTS, LEAST_TIME};
 use job::{JobHost, JobRunner};
 use nodes::NodeTeam;
 use perf4sight_base::error::{Error, Result};
@@ -55,6 +55,7 @@ use perf4sight_verb::{
     Context, CountedNoun, Divisible, KeyedPath, Outline, PlannedFiles, Section, Spec, Summary, TableFinding, Verb,
     VerbSpec,
 };
+use plan::SearchEstimate;
 use profile::SensitivityProfile;
 use regex::Regex;
 use runner::Runner;
@@ -64,7 +65,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use store::PointStore;
-use surroundings::JobSurroundings;
+use surroundings::{JobSurroundings, full_grid};
 
 /// The closest distinguishable numbers of CPUs: the kernel's smallest CPU quota is 1 ms in a period of 0.1 s.
 const LEAST_STEP: f64 = 0.01;
@@ -303,16 +304,21 @@ fn check_positive(cpus: Option<f64>) -> Result<()> {
 impl Section for Sensitivity {
     fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let read = |path: &PathBuf| KeyedPath { key: "data", path: path.clone() };
+        let estimate = self.estimate();
+        let command = format!("runs {}", self.command.join(" "));
+        let lines = estimate.iter().flat_map(SearchEstimate::lines);
         let outline = self.checked(Outline {
-            steps: vec![format!("runs {} with several numbers of CPUs", self.command.join(" "))],
+            steps: [command].into_iter().chain(lines).collect(),
+            runs: estimate.as_ref().map_or(0, |estimate| estimate.points[1] as usize),
             reads: self.data.iter().map(read).chain(self.scripts()).collect(),
-            time: self.budget,
+            time: estimate.map(|estimate| estimate.mostly_below).or(self.budget),
             ..Outline::default()
         });
         Ok(outline
             .results("out", &self.out, write::all_names())
             .check_value("command", || self.check_program())
             .check_value("cpu", || self.check_cpus())
+            .check_value("memory", || self.check_memory())
             .check_value("out", || self.check_results()))
     }
 
@@ -325,12 +331,13 @@ type SettingCheck = fn(&Sensitivity) -> Result<()>;
 
 impl Sensitivity {
     /// What is refused of the value of each key.
-    const CHECKS: [(&'static str, SettingCheck); 6] = [
+    const CHECKS: [(&'static str, SettingCheck); 7] = [
         ("node_rank", |asked| asked.nodes.as_ref().map_or(Ok(()), NodeSettings::check_rank)),
         ("node_port", |asked| asked.nodes.as_ref().map_or(Ok(()), NodeSettings::check_ports)),
         ("command", Self::check_command),
         ("cpu", |asked| check_positive(asked.cpu)),
         ("point_time", Self::check_point_time),
+        ("max_iterations", Self::check_max_iterations),
         ("cpu_step", |asked| check_positive(asked.cpu_step).and_then(|()| asked.check_cpu_step())),
     ];
 
@@ -362,6 +369,18 @@ impl Sensitivity {
         )))
     }
 
+    fn check_max_iterations(&self) -> Result<()> {
+        let least = self.warm_up.saturating_add(LEAST_REPORTS as u64);
+        match self.max_iterations.filter(|most| *most < least && self.iterations.is_none()) {
+            None => Ok(()),
+            Some(most) => Err(Error::usage(format!("no rate is known after {most} iterations (max_iterations)"))
+                .expected(format!(
+                    "{least} at the least: the first {} do not count (warm_up), and a rate takes {LEAST_REPORTS} more",
+                    self.warm_up
+                ))),
+        }
+    }
+
     fn check_cpu_step(&self) -> Result<()> {
         match self.cpu_step.is_some_and(|step| step < LEAST_STEP) {
             true => Err(Error::usage("numbers of CPUs this close cannot be distinguished (cpu_step)")
@@ -383,6 +402,22 @@ impl Sensitivity {
 
     fn check_program(&self) -> Result<()> {
         if self.docker_img.is_none() { limit::find_with_script(&self.command, None) } else { Ok(()) }
+    }
+
+    /// What the search takes on this machine; none of settings that are refused.
+    fn estimate(&self) -> Option<SearchEstimate> {
+        self.check().and_then(|()| self.check_cpus()).ok()?;
+        Some(SearchEstimate::new(self, &full_grid(self, self.cpu.unwrap_or_else(limit::cpus))))
+    }
+
+    /// Checks that the machine has enough memory, and can limit it.
+    fn check_memory(&self) -> Result<()> {
+        if self.memory.is_none() {
+            return Ok(());
+        }
+        let cancel = AtomicBool::new(false);
+        let limiter = surroundings::limiter(self, &RunWatch::quiet(&cancel))?;
+        limiter.map_or(Ok(()), |limiter| surroundings::most(self, limiter.survey()).map(drop))
     }
 
     /// Checks that the machine has enough CPUs.

@@ -66,21 +66,32 @@ fn memory(profile: &SensitivityProfile, memory: Option<Bytes>) -> Fact {
 }
 
 fn curve(profile: &SensitivityProfile) -> Vec<Block> {
+    let series = rates(profile);
+    if series.is_empty() {
+        return vec![Block::Text("Nothing was measured.".to_owned())];
+    }
+    let mut line = Line::new(Axis::linear("CPUs"), Axis::linear("iterations/s"), series);
+    line.references = references(profile);
+    let caption = "Iterations a second over CPUs, with intervals of 95 %, or the lower end where only that is known; dashed, the fewest CPUs with shares of the best rate.";
+    vec![Block::Chart(Chart::new("Rate over CPUs", caption, Plot::Line(line))), Block::Table(tables::curve(profile))]
+}
+
+/// The rates that are known, and the others, which are at least the values shown.
+fn rates(profile: &SensitivityProfile) -> Vec<Series<Value>> {
     let value = |point: &MeasuredPoint| {
         let rate = point.rate()?;
         let y = if point.is_open() { rate.interval[0] } else { rate.per_second };
         let interval = point.interval().filter(|_| !point.is_open()).map(|[low, high]| (low, high));
         Some(Value { x: point.configuration.cpus, y, interval })
     };
-    let mut values: Vec<Value> = profile.curve_points().filter_map(value).collect();
-    values.sort_by(|a, b| a.x.total_cmp(&b.x));
-    if values.is_empty() {
-        return vec![Block::Text("Nothing was measured.".to_owned())];
-    }
-    let mut line = Line::new(Axis::linear("CPUs"), Axis::linear("iterations/s"), vec![Series::new("measured", values)]);
-    line.references = references(profile);
-    let caption = "Iterations a second over CPUs, with intervals of 95 %, or the lower end where only that is known; dashed, the fewest CPUs with shares of the best rate.";
-    vec![Block::Chart(Chart::new("Rate over CPUs", caption, Plot::Line(line))), Block::Table(tables::curve(profile))]
+    let of = |is_open: bool| {
+        let mut values: Vec<Value> =
+            profile.curve_points().filter(|point| point.is_open() == is_open).filter_map(value).collect();
+        values.sort_by(|a, b| a.x.total_cmp(&b.x));
+        values
+    };
+    let series = [Series::new("measured", of(false)), Series::new("at least", of(true))];
+    series.into_iter().filter(|series| !series.data.is_empty()).collect()
 }
 
 /// A line at each knee; knees whose labels would overlap share one label at the last of them.
@@ -181,8 +192,24 @@ fn origin(profile: &SensitivityProfile) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::points::tests::profile_of;
+    use super::super::points::ResourceConfiguration;
+    use super::super::points::tests::{profile_of, run};
     use super::*;
+
+    /// With 1 CPU the rate is between 8 and 80, with 2 it is 20.
+    #[test]
+    fn a_rate_whose_lower_end_alone_is_known_is_shown_as_at_least_that() {
+        let point = |cpus: f64, per_second: f64, interval: [f64; 2]| {
+            let mut run = run(per_second, 10.0);
+            run.measured.iter_mut().for_each(|measured| measured.rate.interval = interval);
+            let configuration = ResourceConfiguration { cpus, memory: None, storage: None };
+            MeasuredPoint { configuration, runs: vec![run] }
+        };
+        let series = rates(&profile_of(vec![point(1.0, 10.0, [8.0, 80.0]), point(2.0, 20.0, [19.0, 21.0])], 2.0));
+        let shown = |series: &Series<Value>| (series.name.clone(), series.data[0].x, series.data[0].y);
+        let expected = [("measured".to_owned(), 2.0, 20.0), ("at least".to_owned(), 1.0, 8.0)];
+        assert_eq!(series.iter().map(shown).collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn labels_of_knees_side_by_side_are_one() {

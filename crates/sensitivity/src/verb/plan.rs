@@ -1,4 +1,5 @@
-//! `--dry-run`: the command, the limits that work here, and an estimate of the time.
+//! The plan of a measurement, for `--dry-run` and for `--check` of a configuration: the command, the limits that work here, and an estimate of
+//! the time.
 
 use super::data;
 use super::points::cpus_words;
@@ -7,6 +8,7 @@ use super::sensitivity_run::FoundPoints;
 use super::surroundings::JobSurroundings;
 use super::throttled;
 use super::{NodeSettings, Sensitivity};
+use crate::CpuGrid;
 use perf4sight_base::units::{Milliseconds, grouped_digits};
 use perf4sight_limit::Resource;
 use perf4sight_report::significant;
@@ -44,21 +46,44 @@ fn pronoun(count: usize) -> &'static str {
     if count == 1 { "it" } else { "them" }
 }
 
+/// What a search mostly takes.
+pub(super) struct SearchEstimate {
+    /// Points, at least and at most.
+    pub points: [u32; 2],
+    /// The time of all runs.
+    pub mostly_below: Duration,
+    tried: String,
+}
+
+impl SearchEstimate {
+    /// The estimate of a search among these numbers of CPUs.
+    pub fn new(asked: &Sensitivity, grid: &CpuGrid) -> Self {
+        let cpus = grid.cpus();
+        let points = POINTS.map(|points| points.min(cpus.len() as u32));
+        let mostly_below = points[1] * asked.point_time;
+        let mostly_below = asked.budget.map_or(mostly_below, |budget| mostly_below.min(budget.max(LEAST_RUN)));
+        let ends = cpus.first().zip(cpus.last());
+        let tried = ends.map_or(String::new(), |(first, most)| tried_text(*first, *most, points, cpus.len()));
+        SearchEstimate { points, mostly_below, tried }
+    }
+
+    /// Its lines, for people.
+    pub fn lines(&self) -> [String; 2] {
+        let time = Milliseconds(self.mostly_below.as_secs_f64() * 1000.0);
+        [
+            self.tried.clone(),
+            format!(
+                "mostly in less than {time}, each run ending as soon as its rate is known to 3 %; runs that are disturbed, or have little memory, take longer"
+            ),
+        ]
+    }
+}
+
 /// The summary of the plan, where some points were found.
 pub(super) fn summary(asked: &Sensitivity, around: &JobSurroundings, found: FoundPoints) -> Summary {
-    let cpus = around.grid.cpus();
-    let first = cpus.first().copied().unwrap_or(around.most);
-    let points = POINTS.map(|points| points.min(cpus.len() as u32));
-    let mostly_below = points[1] * asked.point_time;
-    let mostly_below = asked.budget.map_or(mostly_below, |budget| mostly_below.min(budget.max(LEAST_RUN)));
-    let mut lines = vec![
-        format!("would run {}", around.command.words.join(" ")),
-        tried_text(first, around.most, points, cpus.len()),
-        format!(
-            "mostly in less than {}, each run ending as soon as its rate is known to 3 %; runs that are disturbed, or have little memory, take longer",
-            Milliseconds(mostly_below.as_secs_f64() * 1000.0)
-        ),
-    ];
+    let estimate = SearchEstimate::new(asked, &around.grid);
+    let mut lines = vec![format!("would run {}", around.command.words.join(" "))];
+    lines.extend(estimate.lines());
     lines.extend(asked.budget.map(budget_words));
     if let (Some(path), Some(size)) = (&asked.data, around.size) {
         let links =
@@ -82,11 +107,11 @@ pub(super) fn summary(asked: &Sensitivity, around: &JobSurroundings, found: Foun
     lines.extend(survey.to_string().lines().map(|line| format!("  {line}")));
     let json = json!({
         "command": around.command.words,
-        "cpus": cpus,
-        "points": points,
+        "cpus": around.grid.cpus(),
+        "points": estimate.points,
         "found": found.points,
         "due": found.due,
-        "seconds_mostly_below": mostly_below.as_secs_f64(),
+        "seconds_mostly_below": estimate.mostly_below.as_secs_f64(),
         "seconds_of_budget": asked.budget.map(|budget| budget.as_secs_f64()),
         "storage_bandwidth": around.storage,
         "storage_between": around.storage_between,

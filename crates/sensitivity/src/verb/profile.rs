@@ -154,6 +154,9 @@ pub(super) struct SensitivityProvenance {
     pub complete: bool,
 }
 
+/// The remedy for a file that is no profile.
+const REMEDY: &str = "name the profile.json in a folder of results (out); a job is measured with its command behind two dashes: perf4sight sensitivity -- python3 train.py";
+
 fn is_positive(number: f64) -> bool {
     number > 0.0 && number.is_finite()
 }
@@ -181,9 +184,10 @@ impl SensitivityProfile {
     /// # Errors
     /// A file that is missing, or is no profile of this version.
     pub fn read(file: &Path) -> Result<Self> {
-        let text = input_file::text(file, "read the profile of the job")?;
-        let profile: SensitivityProfile = serde_json::from_str(&text)
-            .map_err(|cause| Error::input(format!("this is not a profile of a job: {cause}")).file(file))?;
+        let text = input_file::text(file, "read the profile of the job").map_err(|error| error.help(REMEDY))?;
+        let profile: SensitivityProfile = serde_json::from_str(&text).map_err(|cause| {
+            Error::input(format!("this is not a profile of a job: {cause}")).file(file).help(REMEDY)
+        })?;
         match profile.format {
             1..=FORMAT => profile.checked(file),
             other => Err(Error::input(format!("this profile has the format {other}, of another version"))

@@ -32,6 +32,8 @@ pub(super) const VARIABLE: &str = "PERF4SIGHT_STEPS";
 /// The form of a line of it.
 pub(super) const FORM: &str = "{\"step\": 12, \"time\": 3.25}";
 const FILE: &str = "steps.jsonl";
+/// The group of a pattern that holds the number of the iteration.
+const NUMBER: &str = "step";
 /// The prefix of the files that hooks write next to it, one for each process.
 const HOOKED: &str = "hooked-";
 /// The most files of hooks: processes of one job on one machine.
@@ -64,9 +66,15 @@ impl ProgressSource {
 /// A regular expression for lines of output.
 ///
 /// # Errors
-/// Text that is not a regular expression.
+/// Text that is not a regular expression; a named group other than that of the number.
 pub fn pattern(text: &str) -> Result<Regex> {
-    Regex::new(text).map_err(|cause| Error::usage(format!("\"{text}\" is not a regular expression: {cause}")))
+    let pattern =
+        Regex::new(text).map_err(|cause| Error::usage(format!("\"{text}\" is not a regular expression: {cause}")))?;
+    match pattern.capture_names().flatten().find(|name| *name != NUMBER) {
+        None => Ok(pattern),
+        Some(name) => Err(Error::usage(format!("\"{text}\" names a group \"{name}\", which means nothing here"))
+            .one_of(name, [NUMBER])),
+    }
 }
 
 impl<'a> JobProgress<'a> {
@@ -88,7 +96,7 @@ impl<'a> JobProgress<'a> {
         self.lines += lines.len();
         for line in lines {
             let Some(found) = pattern.captures(&line.text) else { continue };
-            let number = found.name("step").and_then(|step| step.as_str().parse().ok());
+            let number = found.name(NUMBER).and_then(|step| step.as_str().parse().ok());
             self.matched_at(line.after.as_secs_f64(), number);
         }
     }

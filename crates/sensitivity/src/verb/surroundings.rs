@@ -172,9 +172,13 @@ fn data_fits(size: DataSize, asked: &Sensitivity) -> bool {
 
 /// The numbers of CPUs to try: where CPUs cannot be limited, only the most.
 pub(super) fn grid(asked: &Sensitivity, most: f64, survey: &LimitSurvey) -> CpuGrid {
-    let step = asked.cpu_step.unwrap_or_else(|| CpuGrid::usual_step(most));
     match survey.by(Resource::Cpus) {
-        Some(_) => CpuGrid::new(most, step),
+        Some(_) => full_grid(asked, most),
         None => CpuGrid::new(most, most.max(WHOLE)),
     }
+}
+
+/// The numbers of CPUs to try where CPUs can be limited.
+pub(super) fn full_grid(asked: &Sensitivity, most: f64) -> CpuGrid {
+    CpuGrid::new(most, asked.cpu_step.unwrap_or_else(|| CpuGrid::usual_step(most)))
 }

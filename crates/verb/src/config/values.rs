@@ -212,7 +212,9 @@ impl<'a> SettingValues<'a> {
             _ => command,
         };
         if command.first().is_some_and(String::is_empty) {
-            return Err(self.error(key, "its first word is empty").expected("a program and its arguments"));
+            return Err(self
+                .error(key, "the first word of the command is empty")
+                .expected("a program and its arguments"));
         }
         match no_program(&command) {
             Some((problem, repaired)) => Err(self.error(key, problem).help(format!("write {repaired}"))),

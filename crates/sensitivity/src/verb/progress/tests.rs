@@ -43,6 +43,14 @@ fn what_hooks_tell_that_cannot_be_is_a_doubt() {
     );
 }
 
+/// A misspelt group would count lines instead of reading their numbers.
+#[test]
+fn a_group_of_another_name_is_refused() {
+    assert!(pattern(r"(\w+) (?<step>\d+)").is_ok());
+    let error = pattern(r"it (?<stap>\d+)").unwrap_err().to_string();
+    assert!(error.contains("\"stap\"") && error.contains("one of step"), "{error}");
+}
+
 #[test]
 fn times_that_fall_are_a_doubt() {
     let folder = TempDir::new().unwrap();
