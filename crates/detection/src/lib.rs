@@ -3,9 +3,11 @@
 
 #![warn(missing_docs)]
 
+mod data_layout;
 mod dataset;
 mod divided;
 mod measurement_run;
+mod networks;
 mod page;
 mod parse;
 mod predicted;
@@ -37,7 +39,7 @@ use serde_json::json;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use store::{Circumstances, RowStore, StoredRow};
 use timing::StepTiming;
@@ -229,8 +231,12 @@ impl Detection {
         let outline = self.trace.iter().fold(outline, |outline, folder| outline.results("trace", folder, traces()));
         Ok(outline
             .results("out", &self.out, [SETTINGS, REPORT, store::FILE])
+            .check_value("network", || self.check_network())
+            .check_value("device", || self.check_device())
+            .check_value("size", || self.check_size())
             .check_value("trace", || self.check_trace())
-            .check("data", [&self.task.data], |_| self.check())
+            .check("data", [&self.task.data], |_| self.check_data_set())
+            .check("batch_size", [&self.task.data], |_| self.check_batches())
             .check_value("out", || self.check_results()))
     }
 }
@@ -288,15 +294,51 @@ impl TriedSetting {
 const SETTINGS: &str = "settings.csv";
 const REPORT: &str = "report.html";
 
-/// The list of images in a data set.
-const LIST: &str = "annotations/trainval.txt";
-
 impl Detection {
     /// Refuses errors that are known before Python starts.
     fn check(&self) -> Result<()> {
         self.check_data()?;
+        self.check_network()?;
+        self.check_device()?;
+        self.check_size()?;
         self.check_trace()?;
-        if self.route.is_none() { check_data(&self.task.data) } else { Ok(()) }
+        self.check_data_set()?;
+        self.check_batches()
+    }
+
+    fn check_network(&self) -> Result<()> {
+        networks::check_name(&self.task.network)
+    }
+
+    fn check_size(&self) -> Result<()> {
+        networks::check_size(&self.task.network, self.task.size)
+    }
+
+    /// Refuses a word that names no device; whether there is such a device, the worker knows.
+    fn check_device(&self) -> Result<()> {
+        let is_gpu = |place: &str| place.strip_prefix("cuda:").is_some_and(|number| number.parse::<u32>().is_ok());
+        match self.place.as_deref().filter(|place| *place != trainer::PROCESSOR && !is_gpu(place)) {
+            None => Ok(()),
+            Some(place) => {
+                Err(Error::usage(format!("\"{place}\" is no device to train on"))
+                    .expected("cpu, or cuda: and a number"))
+            }
+        }
+    }
+
+    /// Refuses a folder that is no data set, and a data set without images; on another machine, the worker does.
+    fn check_data_set(&self) -> Result<()> {
+        if self.route.is_none() { data_layout::check(&self.task.data) } else { Ok(()) }
+    }
+
+    /// Refuses batches that the data set has too few images for.
+    fn check_batches(&self) -> Result<()> {
+        // Predictions draw sizes of batches from any number of images.
+        if self.route.is_some() || self.predict.is_some() {
+            return Ok(());
+        }
+        let largest = self.settings.iter().map(|setting| setting.batch).max().unwrap_or(0);
+        data_layout::check_batch(&self.task.data, largest)
     }
 
     /// Refuses a Python or a device that cannot train; predictions need neither.
@@ -368,7 +410,7 @@ impl Detection {
         if self.route.is_some() {
             return BTreeMap::new();
         }
-        let list = self.task.data.join(LIST);
+        let list = self.task.data.join(data_layout::LIST);
         let module =
             self.task.network.split_once(':').map(|(module, _)| PathBuf::from(module.replace('.', "/") + ".py"));
         let held = |path: PathBuf| fs::read(&path).ok().map(|bytes| (path, crc32fast::hash(&bytes)));
@@ -441,7 +483,13 @@ impl Detection {
                 "size": self.task.size,
                 "precision": self.task.precision,
                 "optimizer": self.task.optimizer,
-                "best": { "batch": setting.batch, "num_workers": setting.num_workers, "prefetch_factor": setting.prefetch_factor },
+                "best": {
+                    "batch": setting.batch,
+                    "num_workers": setting.num_workers,
+                    "prefetch_factor": setting.prefetch_factor,
+                    "verified": answer.unverified().is_none(),
+                    "others_as_fast": answer.rivals(),
+                },
                 "circumstances": circumstances,
                 "settings": tables[0].to_json(),
                 "parts": tables[1].to_json(),
@@ -487,19 +535,6 @@ impl Detection {
             ))
             .help("smaller batches (batch_size), smaller images (size), or fp16 on a GPU (precision)")),
         }
-    }
-}
-
-/// Refuses a folder that is no data set before Python starts.
-fn check_data(data: &Path) -> Result<()> {
-    match ["images", LIST].iter().all(|part| data.join(part).exists()) {
-        true => Ok(()),
-        false => Err(Error::input("this is not a data set to train detectors with")
-            .file(data)
-            .expected(
-                "the layout of Oxford-IIIT Pet: images/*.jpg, annotations/trimaps/*.png, annotations/trainval.txt",
-            )
-            .help("perf4sight detection --make-dataset pets-small makes one")),
     }
 }
 

@@ -145,16 +145,32 @@ pub(super) struct BestSetting<'a> {
 impl BestSetting<'_> {
     /// The best setting, its uncertainty, its memory and its bottleneck.
     pub fn sentence(&self) -> String {
-        let several = self.ran.len() > 1;
-        let what =
-            if several { format!("{} is the fastest", setting_text(self.setting)) } else { setting_text(self.setting) };
-        let (rate, interval, rivals) = (significant(self.best.timing.rate), self.interval(), self.rivals());
+        let place = match (self.ran.len(), self.rivals()) {
+            (..=1, _) => "",
+            (_, 0) => " is the fastest",
+            (_, 1..) => " is among the fastest",
+        };
+        let (what, rate, interval) = (setting_text(self.setting), significant(self.best.timing.rate), self.interval());
+        let doubt = self.unverified().map_or(String::new(), |why| format!("; not verified: {why}"));
         format!(
-            "{what}: {rate} images/s ({interval}){rivals}; {}; {}; {}.",
+            "{what}{place}: {rate} images/s ({interval}){}{doubt}; {}; {}; {}.",
+            self.rivals_text(),
             self.memory(),
             self.time(),
             self.bottleneck()
         )
+    }
+
+    /// Why it is not certain that it is the best: settings were disturbed, and may be faster, or slower beside it, than they seem.
+    pub fn unverified(&self) -> Option<String> {
+        let disturbed = self.ran.iter().filter(|(_, ran)| ran.disturbance.is_some()).count();
+        let own = self.best.disturbance.as_ref();
+        match (disturbed, self.ran.len(), own) {
+            (0, ..) => None,
+            (_, 1, Some(how)) => Some(how.clone()),
+            (_, all, Some(how)) => Some(format!("{disturbed} of {all} settings were disturbed, this one too: {how}")),
+            (_, all, None) => Some(format!("{disturbed} of {all} settings were disturbed, but not this one")),
+        }
     }
 
     fn interval(&self) -> String {
@@ -166,14 +182,24 @@ impl BestSetting<'_> {
         }
     }
 
+    /// The other settings that are compared with it: a training that diverges takes other times.
+    fn others(&self) -> impl Iterator<Item = &(SweepSetting, &RanSetting)> {
+        let alike = |ran: &RanSetting| ran.doubt.is_none() || self.best.doubt.is_some();
+        self.ran.iter().filter(move |(other, ran)| *other != self.setting && alike(ran))
+    }
+
     fn may_be_as_fast(&self, ran: &RanSetting) -> bool {
         let low = self.best.timing.interval.map_or(0.0, |(low, _)| low);
-        ran.timing.interval.is_none_or(|(_, high)| high > low)
+        ran.timing.interval.is_none_or(|(_, high)| high >= low)
     }
 
     /// How many others may be as fast.
-    fn rivals(&self) -> String {
-        match self.ran.iter().filter(|(other, ran)| *other != self.setting && self.may_be_as_fast(ran)).count() {
+    pub fn rivals(&self) -> usize {
+        self.others().filter(|(_, ran)| self.may_be_as_fast(ran)).count()
+    }
+
+    fn rivals_text(&self) -> String {
+        match self.rivals() {
             0 => String::new(),
             1 => "; one other may be as fast".to_owned(),
             rivals => format!("; {rivals} others may be as fast"),
@@ -184,7 +210,7 @@ impl BestSetting<'_> {
     fn memory(&self) -> String {
         let takes = |ran: &RanSetting| ran.measured.memory.resident.saturating_add(ran.measured.memory.loaders);
         let own = takes(self.best);
-        let leaner = || self.ran.iter().filter(|(_, ran)| takes(ran) < own);
+        let leaner = || self.others().filter(|(_, ran)| takes(ran) < own);
         let rival = leaner().filter(|(_, ran)| self.may_be_as_fast(ran)).min_by_key(|(_, ran)| takes(ran));
         let compared =
             rival.or_else(|| leaner().min_by_key(|(_, ran)| takes(ran))).map_or(String::new(), |(setting, ran)| {

@@ -35,7 +35,7 @@ const FILES: [(&str, &str); 10] = [
 const WORKER: &str = "detection_worker.py";
 /// The device that is tried first by default.
 const FIRST_GPU: &str = "cuda:0";
-const PROCESSOR: &str = "cpu";
+pub(super) const PROCESSOR: &str = "cpu";
 /// Lines that are quoted of a worker that gave no answer.
 const QUOTED: usize = 8;
 /// Part of the error message of a DataLoader for a process that the kernel killed.
