@@ -64,7 +64,9 @@ fn a_sweep_tells_the_best_setting_and_what_became_of_each() {
     assert_eq!(settings[1]["epoch_ms"], 1500.0);
     assert_eq!(settings[1]["training_ms"], 15_000.0);
     assert_eq!(settings[3]["resident_bytes"], 2_000_000_000_u64);
-    assert_eq!(json["best"], serde_json::json!({"batch": 4, "num_workers": 0, "prefetch_factor": 2}));
+    let best =
+        serde_json::json!({"batch": 4, "num_workers": 0, "prefetch_factor": 2, "verified": true, "others_as_fast": 0});
+    assert_eq!(json["best"], best);
     let parts = json["parts"].as_array().unwrap();
     assert_eq!((parts[2]["part"].as_str(), parts[2]["percent"].as_f64()), (Some("forward"), Some(40.0)));
     answer

@@ -65,7 +65,7 @@ fn a_job_is_measured_by_the_lines_of_its_file_and_all_files_are_written() {
 #[test]
 fn a_job_of_a_profiler_in_the_background_is_interrupted_as_any_other() {
     let scene = scene(&format!("trap 'touch interrupted; exit' INT\n{STEPS}"));
-    let line = format!("trap '' INT; exec \"$0\" sensitivity {HASTY} -- sh job.sh");
+    let line = format!("trap '' INT; exec \"$0\" sensitivity {SHORT} -- sh job.sh");
     let output = Command::new("sh").current_dir(scene.path("")).args(["-c", &line]).arg(program()).output().unwrap();
     Outcome::of("sensitivity in the background", output).succeeds();
     assert!(scene.path("interrupted").exists());
