@@ -27,6 +27,7 @@ use crate::python::RecorderFolder;
 use outcome::RecordOutcome;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::{OutputFolder, lock_folder};
+use perf4sight_base::shell::command_text;
 use perf4sight_base::temporary_folder;
 use perf4sight_base::units::count_text;
 use perf4sight_machine::RunWatch;
@@ -99,7 +100,7 @@ impl Section for RecordSettings {
         let step = format!(
             "records {} of {}, and times as many",
             count_text(self.iterations, "iteration"),
-            self.command.join(" ")
+            command_text(&self.command)
         );
         // How many ranks there will be is not known.
         let there = ["gz", "json"].map(|ending| planned.files(&self.out, ending));

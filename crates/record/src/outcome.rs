@@ -5,6 +5,7 @@ use super::process_reports::{ProcessReport, RecorderPhase};
 use crate::overhead::average;
 use crate::{Recording, RecordingOverhead};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::shell::command_text;
 use perf4sight_base::units::{Milliseconds, Percent, count_text};
 use perf4sight_machine::foreground::{EndReason, ForegroundEnd};
 use perf4sight_report::{Table, TableBuilder};
@@ -176,7 +177,7 @@ impl RecordOutcome<'_> {
         let percent = |overhead: &Option<RecordingOverhead>, of: fn(&RecordingOverhead) -> f64| {
             overhead.as_ref().map(|overhead| Percent(overhead.percent(of(overhead))))
         };
-        let title = format!("Iterations of {}", self.settings.command.join(" "));
+        let title = format!("Iterations of {}", command_text(&self.settings.command));
         TableBuilder::new(title, overheads)
             .number("rank", "rank", |(one, _)| u64::from(one.rank))
             .text("iterations_are", "iterations are", |(one, _)| one.iterations_are.as_str())

@@ -46,6 +46,7 @@ use job::{JobHost, JobRunner};
 use nodes::NodeTeam;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::OutputFolder;
+use perf4sight_base::shell::command_text;
 use perf4sight_base::units::Bytes;
 use perf4sight_limit as limit;
 use perf4sight_machine::RunWatch;
@@ -304,7 +305,7 @@ impl Section for Sensitivity {
     fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let read = |path: &PathBuf| KeyedPath { key: "data", path: path.clone() };
         let outline = self.checked(Outline {
-            steps: vec![format!("runs {} with several numbers of CPUs", self.command.join(" "))],
+            steps: vec![format!("runs {} with several numbers of CPUs", command_text(&self.command))],
             reads: self.data.iter().map(read).chain(self.scripts()).collect(),
             time: self.budget,
             ..Outline::default()

@@ -7,6 +7,7 @@ use super::sensitivity_run::FoundPoints;
 use super::surroundings::JobSurroundings;
 use super::throttled;
 use super::{NodeSettings, Sensitivity};
+use perf4sight_base::shell::command_text;
 use perf4sight_base::units::{Milliseconds, grouped_digits};
 use perf4sight_limit::Resource;
 use perf4sight_report::significant;
@@ -52,7 +53,7 @@ pub(super) fn summary(asked: &Sensitivity, around: &JobSurroundings, found: Foun
     let mostly_below = points[1] * asked.point_time;
     let mostly_below = asked.budget.map_or(mostly_below, |budget| mostly_below.min(budget.max(LEAST_RUN)));
     let mut lines = vec![
-        format!("would run {}", around.command.words.join(" ")),
+        format!("would run {}", command_text(&around.command.words)),
         tried_text(first, around.most, points, cpus.len()),
         format!(
             "mostly in less than {}, each run ending as soon as its rate is known to 3 %; runs that are disturbed, or have little memory, take longer",
