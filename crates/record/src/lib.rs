@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+mod change;
 mod doubts;
 mod long_iterations;
 mod ordinary;
@@ -18,6 +19,7 @@ pub mod settings;
 mod warm_up;
 mod watcher;
 
+pub use change::ChangedIterations;
 pub use long_iterations::{LongIterations, LongestIterations};
 pub use overhead::{DOUBTFUL, OverheadClock, ProcessorWork, RecordingOverhead, WithoutRecording, both};
 pub use recording::{PeriodTimes, ProcessorRivals, Recording};

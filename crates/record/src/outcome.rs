@@ -3,7 +3,7 @@
 use super::RecordSettings;
 use super::process_reports::{ProcessReport, RecorderPhase};
 use crate::overhead::average;
-use crate::{Recording, RecordingOverhead};
+use crate::{ChangedIterations, Recording, RecordingOverhead};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::shell::command_text;
 use perf4sight_base::units::{Milliseconds, Percent, count_text};
@@ -207,7 +207,16 @@ impl RecordOutcome<'_> {
             true => "",
             false => " (without --stacks the share of Python stays unknown)",
         };
-        format!("{} {noun}{ranks} {are} recorded in {out}{python}", iterations.join(" to "))
+        let changed = self.changed().map_or(String::new(), |changed| {
+            format!("; {}, so that a mean of them is what neither the first nor the last ones take", changed.sentence())
+        });
+        format!("{} {noun}{ranks} {are} recorded in {out}{python}{changed}", iterations.join(" to "))
+    }
+
+    /// Of several ranks, which wait for each other, the largest change.
+    fn changed(&self) -> Option<ChangedIterations> {
+        let overheads = self.recordings.iter().filter_map(RecordingOverhead::from_recording);
+        overheads.filter_map(|overhead| overhead.changed).max_by(ChangedIterations::compare_sizes)
     }
 
     fn nothing_recorded(&self) -> Error {
