@@ -26,6 +26,13 @@ impl<'a> ScriptFunction<'a> {
         Some(ScriptFunction { file, line: None, function })
     }
 
+    /// `train.py:17 train`, without the folder.
+    pub fn place(&self) -> String {
+        let file = self.file.rsplit(['/', '\\']).next().unwrap_or(self.file);
+        let line = self.line.map_or(String::new(), |line| format!(":{line}"));
+        format!("{file}{line} {}", self.function)
+    }
+
     /// The line of its definition, of those of functions of its name in its file, if its own line is where it was: the nearest one before that.
     pub fn defined_at(&self, lines: &BTreeSet<u64>) -> Option<u64> {
         let at: u64 = self.line?.parse().ok()?;
