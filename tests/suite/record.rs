@@ -345,9 +345,10 @@ for iteration in range(10**6):
     for rank in 0..2 {
         let told = told(&scene, &format!("rank{rank}"));
         assert_eq!((counts(&told), &told["rank"], &told["ranks"]), (all_of_four(), &rank.into(), &2.into()));
-        // A reduction for each iteration with the profiler; the first of a period may have begun before it.
+        // A reduction for each iteration with the profiler; the first of a period may have begun before it. 5 settle before the first recorded period and up to
+        // 10 before the second.
         let reduced = events(python, &scene, &format!("rank{rank}"), "gloo:all_reduce");
-        assert!((4..=2 * (5 + 2)).contains(&reduced), "{reduced}");
+        assert!((4..=5 + 2 + 10 + 2).contains(&reduced), "{reduced}");
     }
 }
 
