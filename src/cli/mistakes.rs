@@ -3,6 +3,7 @@
 use crate::verbs::VERBS;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use perf4sight_base::error::{Error, nearest};
+use perf4sight_base::shell::command_text;
 use perf4sight_verb::VerbSpec;
 use perf4sight_verb::config::{ArgumentForm, Setting, Surface};
 use std::path::Path;
@@ -78,7 +79,7 @@ fn without_dashes(spec: &VerbSpec, typed: &[String], unknown: &str) -> Option<Er
     Some(
         Error::usage(format!("\"{}\" is not an argument of {}", command[0], spec.table.section))
             .expected("the command behind two dashes")
-            .help(format!("perf4sight {} -- {python}{}", own.join(" "), command.join(" "))),
+            .help(format!("perf4sight {} -- {python}{}", command_text(own), command_text(command))),
     )
 }
 

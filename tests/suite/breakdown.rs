@@ -717,6 +717,69 @@ fn ranks_are_told_apart_and_together() {
     broken_down(&scene, "twice").fails(2).says("is of rank 0");
 }
 
+/// Three steps of 100 ms on a rank of two. The script reads a batch for so many of them, then runs a backward pass whose exchange takes so long.
+fn exchanging(rank: u32, read: i64, exchange: i64, stacks: bool) -> String {
+    let step = |number: i64| {
+        let of = |category: &str, thread: u32, name: &str, start: i64, duration: i64| {
+            event_of_thread(category, thread, name, 1000 * (100 * number + start), 1000 * duration)
+        };
+        let python = [
+            of("python_function", 9, "/home/me/train.py(30): train", 0, 100),
+            of("python_function", 9, "/home/me/train.py(10): read_batch", 0, read),
+            of("python_function", 9, "<built-in function sleep>", 0, read),
+            of(
+                "python_function",
+                9,
+                "<built-in method run_backward of torch._C._EngineBase object at 0x7f>",
+                read,
+                20 + exchange,
+            ),
+        ];
+        let others = [
+            of("user_annotation", 9, &format!("ProfilerStep#{number}"), 0, 100),
+            of("cpu_op", 9, "autograd::engine::evaluate_function: AddmmBackward0", read, 20),
+            of("user_annotation", 10, "gloo:all_reduce", read + 20, exchange),
+        ];
+        python.into_iter().filter(|_| stacks).chain(others).collect::<Vec<Value>>()
+    };
+    let events: Vec<Value> = (0..3).flat_map(step).collect();
+    json!({ "distributedInfo": { "rank": rank, "world_size": 2 }, "traceEvents": events }).to_string()
+}
+
+/// By hand: rank 1 reads for 60 ms and rank 0 for 5, so that rank 0 is in an exchange of 5 ms for 60.
+#[test]
+fn a_rank_that_waits_for_another_is_said_to_first() {
+    let with_stacks = |scene: Scene, stacks: bool| {
+        scene.file("run/0.json", exchanging(0, 5, 60, stacks)).file("run/1.json", exchanging(1, 60, 5, stacks))
+    };
+    let first = |scene: &Scene| document(scene)["headline"].as_str().unwrap().to_owned();
+    let scene = with_stacks(Scene::new(), true);
+    broken_down(&scene, "run").succeeds();
+    let said = "rank 0 waits 55.0 ms of an iteration's 100 ms (55.0 %) for rank 1 in collectives; rank 1 comes last: train.py:10 read_batch takes 60.0 ms \
+                there (mostly wait), and 5.00 ms on the other; what dominates: ";
+    assert!(first(&scene).starts_with(said), "{}", first(&scene));
+    let scene = with_stacks(Scene::new(), false);
+    broken_down(&scene, "run").succeeds();
+    let said = "rank 0 waits 55.0 ms of an iteration's 100 ms (55.0 %) for rank 1 in collectives; rank 1 comes last: it takes 55.0 ms longer outside of \
+                data loading, forward, backward and optimizer (in which function, perf4sight record --stacks shows); ";
+    assert!(first(&scene).starts_with(said), "{}", first(&scene));
+}
+
+/// By hand: of one rank of two only that it is in an exchange for 60 of 100 ms is known. Where both read for as long, none waits, and exchanges of 5 ms are short.
+#[test]
+fn how_long_a_rank_waits_is_known_from_all_ranks_alone() {
+    let scene = Scene::new()
+        .file("one/0.json", exchanging(0, 5, 60, true))
+        .file("alike/0.json", exchanging(0, 60, 5, true))
+        .file("alike/1.json", exchanging(1, 60, 5, true));
+    broken_down(&scene, "one").succeeds().prints(
+        "collectives take 60.0 ms of an iteration's 100 ms (60.0 %) in which there is nothing else to do: the exchange itself, or the wait for ranks that come late",
+    );
+    broken_down(&scene, "alike").succeeds();
+    let headline = document(&scene)["headline"].as_str().unwrap().to_owned();
+    assert!(headline.starts_with("what dominates: "), "{headline}");
+}
+
 #[test]
 fn what_is_no_trace_is_refused() {
     let sqlite = [&b"SQLite format 3\0"[..], &[0; 200]].concat();

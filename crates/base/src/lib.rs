@@ -10,6 +10,7 @@ pub mod output_folder;
 pub mod overwrite;
 pub mod path_name;
 pub mod result_files;
+pub mod shell;
 pub mod stats;
 pub mod summary;
 pub mod temporary_folder;

@@ -9,7 +9,8 @@ use crate::gpu::idle::IdleCauses;
 use crate::iterations;
 use crate::iterations::marks::IterationMark;
 use crate::operations;
-use crate::ranks::{missing, stragglers};
+use crate::ranks::missing;
+use crate::ranks::stragglers::ExchangeWaits;
 use crate::threads::{main_thread, threads};
 use crate::warnings::{self, WarningEvidence};
 use perf4sight_base::error::Result;
@@ -34,12 +35,12 @@ impl Breakdown {
             .iter()
             .map(|ranked| RankBreakdown::from_trace(ranked, options, all_of_several))
             .collect::<Result<_>>()?;
-        let mut run = Breakdown { ranks: broken_down, warnings: Vec::new() };
-        let stragglers = if ranks.len() > 1 { stragglers::warning(ranks, &run) } else { None };
+        let mut run = Breakdown { ranks: broken_down, waits: None, warnings: Vec::new() };
+        run.waits = ExchangeWaits::find(ranks, &run);
         run.warnings = warnings::clocks_apart(ranks)
             .into_iter()
             .chain(warnings::uneven_iterations(&run))
-            .chain(stragglers)
+            .chain(run.waits.as_ref().and_then(|waits| waits.warning(ranks)))
             .collect();
         Ok(run)
     }

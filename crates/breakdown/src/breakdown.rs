@@ -8,6 +8,7 @@ use crate::gpu::device::{DeviceTime, GpuActivity};
 use crate::gpu::idle::IdleTime;
 use crate::iterations::marks::IterationMarkers;
 use crate::operations::TrainingOperation;
+use crate::ranks::stragglers::ExchangeWaits;
 use crate::threads::{ThreadSpan, ThreadTimeline};
 use perf4sight_base::stats;
 use perf4sight_base::summary::ValueSummary;
@@ -28,6 +29,8 @@ pub struct RankPlace {
 #[derive(Debug, Clone)]
 pub struct Breakdown {
     pub ranks: Vec<RankBreakdown>,
+    /// How long ranks are in exchanges with others; none if nothing shows any.
+    pub waits: Option<ExchangeWaits>,
     /// Warnings about the run as a whole, in sentences.
     pub warnings: Vec<String>,
 }

@@ -43,5 +43,6 @@ pub use gpu::device::{DeviceTime, GpuActivity, GpuWork};
 pub use gpu::idle::{IdleCause, IdleTime};
 pub use iterations::marks::IterationMarkers;
 pub use operations::TrainingOperation;
+pub use ranks::stragglers::{ExchangeWaits, RankWaits};
 pub use threads::{ThreadSpan, ThreadTimeline, threads};
 pub use timeline::{Lane, LaneContent, LaneKind, LaneSpan, lanes};

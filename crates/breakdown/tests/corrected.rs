@@ -150,7 +150,7 @@ fn processes_without_ranks_are_not_called_ranks() {
             one.place.rank = rank;
             one
         };
-        let run = Breakdown { ranks: vec![of(0), of(1)], warnings: Vec::new() };
+        let run = Breakdown { ranks: vec![of(0), of(1)], waits: None, warnings: Vec::new() };
         assert_eq!(run.are_processes(), told);
         let absent = run.absent().unwrap_or_default();
         assert_eq!(absent.starts_with("these are processes without ranks"), told, "{absent}");
@@ -730,7 +730,7 @@ fn the_corrected_mean_may_be_what_was_measured_without_recording() {
     let recorded = rank.summary(|one| Some(one.sets.total() as f64)).unwrap().interval.unwrap()[1];
     assert!(recorded > 164_340.0, "{recorded}");
     assert!((low - 80_270.0).abs() < 20.0 && (high - recorded).abs() < 1.0, "{without:?}");
-    let run = Breakdown { ranks: vec![rank], warnings: Vec::new() };
+    let run = Breakdown { ranks: vec![rank], waits: None, warnings: Vec::new() };
     assert_eq!(run.without_recording().unwrap().interval, Some([low, high]));
 }
 
@@ -761,7 +761,7 @@ fn run(wall: i64, sleeps: i64, processor: u64) -> Breakdown {
         end += duration * 1000;
         trace.main(("python_function", "<built-in function sleep>"), [end - sleeps * 1000, end]);
     }
-    Breakdown { ranks: vec![corrected(&trace, Some(&known))], warnings: Vec::new() }
+    Breakdown { ranks: vec![corrected(&trace, Some(&known))], waits: None, warnings: Vec::new() }
 }
 
 /// By hand: 8 of 80 iterations take 1,000 us instead of 100, none of the recorded ones: 90 us more on the mean of all. Garwood's limits for eight are 3.454 and
@@ -772,7 +772,7 @@ fn long_iterations_that_one_side_has_are_a_change() {
     let of = |long: u64| {
         let plain: Vec<u64> = (0..10).map(|at| if at == 4 || at == 8 { long } else { 100_000 }).collect();
         let known = by_turns(&[plain.as_slice(); 4], &[[100_000; 10].as_slice(); 4]);
-        Breakdown { ranks: vec![corrected(&iterations(40), Some(&known))], warnings: Vec::new() }
+        Breakdown { ranks: vec![corrected(&iterations(40), Some(&known))], waits: None, warnings: Vec::new() }
     };
     let (usual, saves) = (of(100_000), of(1_000_000));
     let all = Comparison::compare(&[&usual], &[&saves]).mean_of_all.unwrap();
@@ -886,5 +886,29 @@ proptest! {
             };
             prop_assert_eq!(sum(&divided.operations), sets.total());
         }
+    }
+}
+
+/// By hand: iterations take 20 ms up to the third plain period and 60 ms from the third recorded one on; recording costs nothing. The mean is neither, so that
+/// its interval has to hold both.
+#[test]
+fn iterations_that_grew_at_once_have_an_interval_with_both_levels() {
+    let plain: Vec<Vec<u64>> = [2, 4, 4, 4, 4, 2]
+        .into_iter()
+        .enumerate()
+        .map(|(at, count)| vec![[20, 60][usize::from(at > 2)] * 1_000_000; count])
+        .collect();
+    let recorded: Vec<Vec<u64>> = (0..5).map(|at| vec![[20, 60][usize::from(at > 1)] * 1_000_000; 4]).collect();
+    let mut recording = recording([&[1], &[1], &[1]], None);
+    let durations: Vec<i64> = recorded.concat().iter().map(|time| time.cast_signed() / 1000).collect();
+    (recording.wall.plain, recording.wall.recorded) = (plain, recorded);
+    let rank = corrected(&of_microseconds(&durations), Some(&recording));
+    let changed = rank.correction.overhead.as_ref().unwrap().changed.unwrap();
+    assert!(changed.at_once, "{changed:?}");
+    assert!((changed.first - 20e6).abs() < 1.0 && (changed.last - 60e6).abs() < 1.0, "{changed:?}");
+    assert_eq!(changed.sentence(), "iterations grew from 20.0 ms to 60.0 ms, at once, while they were recorded");
+    for without in [rank.without_recording().unwrap(), rank.mean_of_all().unwrap()] {
+        let [low, high] = without.interval.unwrap();
+        assert!(low <= 20.0e6 + 1.0 && high >= 60.0e6 - 1.0, "{without:?}");
     }
 }

@@ -120,6 +120,28 @@ fn functions_that_ran_before_the_recording_are_of_no_line() {
     assert_eq!(found, expected);
 }
 
+/// A script calls `train`, defined in line 3, once before the recording, where it is in line 7, and once in it; and `train` of a class, defined in line 20: all
+/// of the time in the first function is in one row.
+#[test]
+fn a_function_that_ran_before_the_recording_counts_with_its_later_calls() {
+    let mut trace = Invented::default();
+    trace
+        .main(("user_annotation", "ProfilerStep#0"), [0, 500_000])
+        .main(("python_function", "train.py(31): <module>"), [0, 500_000])
+        .main(("python_function", "train.py(7): train"), [1_000, 201_000])
+        .main(("python_function", "train.py(3): train"), [250_000, 350_000])
+        .main(("python_function", "train.py(20): train"), [400_000, 450_000]);
+    let (ranked, rank) = broken_down(&trace);
+    let stacks = CallStacks::from_trace(&ranked.trace, &rank);
+    let cost = |name: &str, own, total, calls| CallCost { name: name.into(), own, total, calls };
+    let expected = [
+        cost("train.py(3): train", 300_000, 300_000, 2),
+        cost("train.py: <module>", 150_000, 500_000, 1),
+        cost("train.py(20): train", 50_000, 50_000, 1),
+    ];
+    assert_eq!(stacks.costs(EventCategory::Python), expected);
+}
+
 /// By hand from [`steps`]: `step` is called three times, of which one in another; its outermost calls take 90 and 50.
 #[test]
 fn the_longest_are_told_by_name() {

@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+mod change;
 mod doubts;
 mod long_iterations;
 mod ordinary;
@@ -18,6 +19,7 @@ pub mod settings;
 mod warm_up;
 mod watcher;
 
+pub use change::ChangedIterations;
 pub use long_iterations::{LongIterations, LongestIterations};
 pub use overhead::{DOUBTFUL, OverheadClock, ProcessorWork, RecordingOverhead, WithoutRecording, both};
 pub use recording::{PeriodTimes, ProcessorRivals, Recording};
@@ -27,6 +29,7 @@ use crate::python::RecorderFolder;
 use outcome::RecordOutcome;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::{OutputFolder, lock_folder};
+use perf4sight_base::shell::command_text;
 use perf4sight_base::temporary_folder;
 use perf4sight_base::units::count_text;
 use perf4sight_machine::RunWatch;
@@ -99,7 +102,7 @@ impl Section for RecordSettings {
         let step = format!(
             "records {} of {}, and times as many",
             count_text(self.iterations, "iteration"),
-            self.command.join(" ")
+            command_text(&self.command)
         );
         // How many ranks there will be is not known.
         let there = ["gz", "json"].map(|ending| planned.files(&self.out, ending));

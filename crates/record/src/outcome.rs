@@ -3,8 +3,9 @@
 use super::RecordSettings;
 use super::process_reports::{ProcessReport, RecorderPhase};
 use crate::overhead::average;
-use crate::{Recording, RecordingOverhead};
+use crate::{ChangedIterations, Recording, RecordingOverhead};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::shell::command_text;
 use perf4sight_base::units::{Milliseconds, Percent, count_text};
 use perf4sight_machine::foreground::{EndReason, ForegroundEnd};
 use perf4sight_report::{Table, TableBuilder};
@@ -176,7 +177,7 @@ impl RecordOutcome<'_> {
         let percent = |overhead: &Option<RecordingOverhead>, of: fn(&RecordingOverhead) -> f64| {
             overhead.as_ref().map(|overhead| Percent(overhead.percent(of(overhead))))
         };
-        let title = format!("Iterations of {}", self.settings.command.join(" "));
+        let title = format!("Iterations of {}", command_text(&self.settings.command));
         TableBuilder::new(title, overheads)
             .number("rank", "rank", |(one, _)| u64::from(one.rank))
             .text("iterations_are", "iterations are", |(one, _)| one.iterations_are.as_str())
@@ -206,7 +207,16 @@ impl RecordOutcome<'_> {
             true => "",
             false => " (without --stacks the share of Python stays unknown)",
         };
-        format!("{} {noun}{ranks} {are} recorded in {out}{python}", iterations.join(" to "))
+        let changed = self.changed().map_or(String::new(), |changed| {
+            format!("; {}, so that a mean of them is what neither the first nor the last ones take", changed.sentence())
+        });
+        format!("{} {noun}{ranks} {are} recorded in {out}{python}{changed}", iterations.join(" to "))
+    }
+
+    /// Of several ranks, which wait for each other, the largest change.
+    fn changed(&self) -> Option<ChangedIterations> {
+        let overheads = self.recordings.iter().filter_map(RecordingOverhead::from_recording);
+        overheads.filter_map(|overhead| overhead.changed).max_by(ChangedIterations::compare_sizes)
     }
 
     fn nothing_recorded(&self) -> Error {

@@ -1,5 +1,6 @@
 //! Measures the overhead of recording: iterations with the profiler compared with those without it.
 
+use crate::change::ChangedIterations;
 use crate::doubts;
 use crate::long_iterations::LongIterations;
 use crate::ordinary::OrdinaryIterations;
@@ -43,6 +44,8 @@ pub struct RecordingOverhead {
     pub varies: Option<[f64; 2]>,
     /// None if no iteration took much longer than its neighbours.
     pub long: Option<LongIterations>,
+    /// None if iterations took as long at the end as at the beginning.
+    pub changed: Option<ChangedIterations>,
     /// Reasons to doubt these numbers, in sentences.
     pub doubts: Vec<String>,
 }
@@ -76,6 +79,12 @@ impl WithoutRecording {
         let ends = of(|one| Some(one.interval?[0])).zip(of(|one| Some(one.interval?[1])));
         let means: Vec<f64> = all.iter().map(|one| one.mean).collect();
         WithoutRecording { mean: mean(&means), interval: ends.map(<[f64; 2]>::from) }
+    }
+
+    /// Of iterations that changed while they were recorded, more of them may take what the first ones did or what the last ones did.
+    fn covering(self, changed: Option<&ChangedIterations>) -> Self {
+        let interval = changed.map_or(self.interval, |changed| self.interval.map(|ends| both(ends, changed.range())));
+        WithoutRecording { interval, ..self }
     }
 
     /// A mean and its confidence interval, which is given relative to it.
@@ -139,6 +148,7 @@ impl RecordingOverhead {
         let waiting =
             processor.as_ref().filter(|(own, _)| busy(&times, own).is_some_and(|busy| busy < ONE_PROCESSOR.start));
         let long = LongIterations::find(&recording.wall, &ordinary, &recording.settled);
+        let changed = ChangedIterations::find(&recording.wall, &recording.settled);
         let doubts = [
             long.filter(doubts::weighs).map(|long| long.warning()),
             clocks.map(|(_, processor)| doubts::clocks(&wall, processor, clock)),
@@ -148,7 +158,7 @@ impl RecordingOverhead {
         let mut overhead = RecordingOverhead {
             plain: wall.plain,
             recorded: wall.recorded,
-            measured: measured(&times.plain, long.as_ref())?,
+            measured: measured(&times.plain, long.as_ref())?.covering(changed.as_ref()),
             added: added.mean,
             interval,
             clock,
@@ -158,6 +168,7 @@ impl RecordingOverhead {
             varies: varies(&times),
             ordinary: iter::repeat_n(false, warm_up).chain(ordinary.recorded.concat()).collect(),
             long,
+            changed,
             doubts: doubts.into_iter().flatten().collect(),
         };
         let together = overhead.contradiction().is_none();

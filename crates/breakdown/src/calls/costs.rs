@@ -3,6 +3,7 @@
 use crate::breakdown::RankBreakdown;
 use crate::calls::stacks::CallStacks;
 use crate::calls::{ScriptFunction, label};
+use crate::categories::TimeCategory;
 use crate::gpu::device::GpuWork;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{EventCategory, Trace};
@@ -79,13 +80,37 @@ fn is_of_library(file: &str) -> bool {
     LIBRARIES.iter().any(|part| file.contains(part)) || PACKAGES.contains(&module) || is_standard()
 }
 
+/// Whether an event is a function of the script.
+fn is_of_script(name: &str) -> bool {
+    ScriptFunction::parse(name).is_some_and(|function| !is_of_library(function.file))
+}
+
 impl CallStacks {
+    /// Nanoseconds of a mean iteration in each function of the script, including callees, whoever calls it.
+    pub(crate) fn script_functions(&self) -> HashMap<String, f64> {
+        let iterations = self.iterations.max(1) as f64;
+        let costs = self.costs(EventCategory::Python).into_iter().filter(|cost| is_of_script(&cost.name));
+        costs.map(|cost| (cost.name, cost.total as f64 / iterations)).collect()
+    }
+
+    /// The category in which a function and its callees spend most time.
+    pub(crate) fn main_category(&self, function: &str) -> Option<TimeCategory> {
+        let mut times: BTreeMap<TimeCategory, i64> = BTreeMap::new();
+        let mut within: Vec<bool> = Vec::with_capacity(self.frames().len());
+        for frame in self.frames() {
+            let inside = frame.parent.is_some_and(|parent| within[parent as usize])
+                || frame.kind == EventCategory::Python && self.name(frame) == function;
+            within.push(inside);
+            *times.entry(frame.category).or_default() += if inside { frame.own } else { 0 };
+        }
+        times.into_iter().max_by_key(|(_, time)| *time).map(|(category, _)| category)
+    }
+
     /// The innermost function of the script that takes more than a share of the time, with its nanoseconds including
     /// callees, whoever calls it.
     pub(crate) fn dominant_function(&self, share: f64) -> Option<(ScriptFunction<'_>, i64)> {
-        let is_own = |name: &str| ScriptFunction::parse(name).is_some_and(|function| !is_of_library(function.file));
         let costs = self.costs(EventCategory::Python).into_iter();
-        let large = costs.filter(|cost| cost.total as f64 > share * self.window as f64 && is_own(&cost.name));
+        let large = costs.filter(|cost| cost.total as f64 > share * self.window as f64 && is_of_script(&cost.name));
         let large: HashMap<String, i64> = large.map(|cost| (cost.name, cost.total)).collect();
         // Two that take more than half each overlap, so that one calls the other. The innermost is the one that has most time outside of the others.
         let mut innermost: BTreeMap<&str, i64> = BTreeMap::new();

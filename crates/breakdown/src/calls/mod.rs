@@ -4,6 +4,8 @@ pub(crate) mod callers;
 pub(crate) mod costs;
 pub(crate) mod stacks;
 
+use std::collections::BTreeSet;
+
 /// A function of a script in the name of an event: `train.py(17): train`, or `train.py: train` where its line is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScriptFunction<'a> {
@@ -22,6 +24,24 @@ impl<'a> ScriptFunction<'a> {
         // Names of modules have a colon, too.
         let (file, function) = name.split_once(": ").filter(|(file, _)| *file != MODULE)?;
         Some(ScriptFunction { file, line: None, function })
+    }
+
+    /// `train.py:17 train`, without the folder.
+    pub fn place(&self) -> String {
+        let file = self.file.rsplit(['/', '\\']).next().unwrap_or(self.file);
+        let line = self.line.map_or(String::new(), |line| format!(":{line}"));
+        format!("{file}{line} {}", self.function)
+    }
+
+    /// The line of its definition, of those of functions of its name in its file, if its own line is where it was: the nearest one before that.
+    pub fn defined_at(&self, lines: &BTreeSet<u64>) -> Option<u64> {
+        let at: u64 = self.line?.parse().ok()?;
+        lines.range(..=at).next_back().copied()
+    }
+
+    /// The name of an event of it.
+    pub fn at_line(&self, line: u64) -> String {
+        format!("{}({line}): {}", self.file, self.function)
     }
 
     pub fn without_line(&self) -> String {

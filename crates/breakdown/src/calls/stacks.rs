@@ -9,7 +9,7 @@ use crate::categories::thread_state::EventStates;
 use crate::threads::ThreadSpan;
 use perf4sight_traces::intervals::{Interval, clipped, length};
 use perf4sight_traces::{EventCategory, NameId, Trace, TrackId};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
 /// A tree of calls over all iterations that count. While the main thread waits for other threads, their calls appear
@@ -108,6 +108,8 @@ struct StacksBuilder<'a> {
     refused: Vec<bool>,
     states: EventStates<'a>,
     recorded: RecordedKinds,
+    /// The lines of definitions of functions that were called while it was recorded, by file and name.
+    defined: HashMap<(&'a str, &'a str), BTreeSet<u64>>,
 }
 
 /// The index that means no frame.
@@ -118,7 +120,7 @@ const UNNAMED: u32 = u32::MAX;
 impl<'a> StacksBuilder<'a> {
     fn new(trace: &'a Trace, rank: &'a RankBreakdown) -> Self {
         let main = rank.threads.iter().find(|thread| Some(thread.track) == rank.main);
-        StacksBuilder {
+        let mut builder = StacksBuilder {
             trace,
             callers: EventCallers::from_trace(trace),
             main: rank.main,
@@ -132,7 +134,26 @@ impl<'a> StacksBuilder<'a> {
             refused: vec![false; trace.events.len()],
             states: EventStates::new(trace),
             recorded: rank.recorded,
+            defined: HashMap::new(),
+        };
+        builder.defined = builder.definitions();
+        builder
+    }
+
+    fn definitions(&self) -> HashMap<(&'a str, &'a str), BTreeSet<u64>> {
+        let mut seen = vec![false; self.labels.len()];
+        let mut defined: HashMap<(&str, &str), BTreeSet<u64>> = HashMap::new();
+        for (place, event) in self.trace.events.iter().enumerate() {
+            let known = seen[event.name.index()] || event.category != EventCategory::Python;
+            if known || self.is_open_at_start(place as u32) {
+                continue;
+            }
+            seen[event.name.index()] = true;
+            let Some(function) = ScriptFunction::parse(self.trace.name(event)) else { continue };
+            let line = function.line.and_then(|line| line.parse().ok());
+            defined.entry((function.file, function.function)).or_default().extend::<Option<u64>>(line);
         }
+        defined
     }
 
     /// Adds time of a span; calls must be in the order of time.
@@ -184,11 +205,8 @@ impl<'a> StacksBuilder<'a> {
     fn call(&mut self, parent: u32, event: u32) -> u32 {
         let event_of = &self.trace.events[event as usize];
         let kind = event_of.category;
-        let label = if self.is_open_at_start(event) {
-            self.label_without_line(event_of.name)
-        } else {
-            self.label(event_of.name)
-        };
+        let label =
+            if self.is_open_at_start(event) { self.label_of_open(event_of.name) } else { self.label(event_of.name) };
         let key = (parent, label, kind);
         let frame = match self.children.get(&key) {
             Some(&frame) => frame,
@@ -222,11 +240,12 @@ impl<'a> StacksBuilder<'a> {
             }
     }
 
-    /// The same for a function that is named by no line.
-    fn label_without_line(&mut self, name: NameId) -> u32 {
-        match ScriptFunction::parse(self.trace.names.get(name)) {
-            Some(function) => self.text_label(label(&function.without_line())),
-            None => self.label(name),
+    /// The same for a function that ran before the recording began: by the line of its definition, if it is called later, too; else by no line.
+    fn label_of_open(&mut self, name: NameId) -> u32 {
+        let Some(function) = ScriptFunction::parse(self.trace.names.get(name)) else { return self.label(name) };
+        match self.defined.get(&(function.file, function.function)).and_then(|lines| function.defined_at(lines)) {
+            Some(defined) => self.text_label(label(&function.at_line(defined))),
+            None => self.text_label(label(&function.without_line())),
         }
     }
 

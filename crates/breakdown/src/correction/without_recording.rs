@@ -2,7 +2,7 @@
 
 use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
 use perf4sight_base::stats::mean;
-use perf4sight_record::{DOUBTFUL, LongIterations, WithoutRecording, both};
+use perf4sight_record::{ChangedIterations, DOUBTFUL, LongIterations, WithoutRecording, both};
 
 impl RankBreakdown {
     /// The mean over the iterations that count; none if it is unknown.
@@ -32,7 +32,7 @@ impl RankBreakdown {
     /// The 95 % confidence interval relative to the mean corrected iteration, in nanoseconds. If it excludes the mean
     /// of the iterations measured without recording, it is extended to contain their interval; if a comparison with them failed, by as
     /// much as that was off. If recording may have cost nothing, an iteration takes at most as long as a recorded one, whose mean is
-    /// uncertain itself.
+    /// uncertain itself. If iterations changed while they were recorded, both what the first and what the last ones took may be that of another run.
     fn either_way(&self) -> Option<[f64; 2]> {
         let ([low, high], overhead) = (self.by_recording()?, self.correction.overhead.as_ref()?);
         let (mean, measured) = (self.summary_of(total)?.mean, overhead.measured);
@@ -41,6 +41,8 @@ impl RankBreakdown {
         let high = high + recorded.map_or(0.0, |[low, high]| (high - low) / 2.0);
         let off = overhead.off.filter(|_| !self.correction_holds()).map_or(1.0, |off| 1.0 + off.abs() / 100.0);
         let interval = both([low, high], [mean / off - mean, mean * off - mean]);
+        let changed = overhead.changed.map(|changed| changed.range().map(|end| end - mean));
+        let interval = changed.map_or(interval, |changed| both(interval, changed));
         if (interval[0]..=interval[1]).contains(&(measured.mean - mean)) {
             return Some(interval);
         }
@@ -78,6 +80,12 @@ impl Breakdown {
     pub fn weighty_long_iterations(&self) -> Option<&LongIterations> {
         let ranks = self.ranks.iter().filter_map(RankBreakdown::weighty_long_iterations);
         ranks.max_by(|one, other| one.share().total_cmp(&other.share()))
+    }
+
+    /// The change of iterations while they were recorded: of several ranks, which wait for each other, the largest.
+    pub fn changed_iterations(&self) -> Option<ChangedIterations> {
+        let changes = self.ranks.iter().filter_map(|rank| rank.correction.overhead.as_ref()?.changed);
+        changes.max_by(ChangedIterations::compare_sizes)
     }
 
     pub fn correction_holds(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::run::TracedRun;
 use super::tables::{RankScope, range};
-use crate::calls::ScriptFunction;
+use super::waiting;
 use crate::categories::recorded::is_cut_off;
 use crate::categories::sets::TimeSets;
 use crate::{DeviceTime, GpuWork, Iteration, Metric, RankBreakdown, TimeCategory, TrainingOperation};
@@ -59,7 +59,12 @@ pub(super) fn headline(run: &TracedRun) -> String {
         "what dominates: {place}{}{loaders}{slowed}{apart}",
         dominating(parts, doubted, &iteration_time_text(run, &means, total), [means.likely_cause(), means.holders()]),
     );
-    [Some(dominating), utilisation, Some(speedup(run, &means))].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    let changed = run
+        .breakdown
+        .changed_iterations()
+        .map(|changed| format!("{}, and what follows is the mean of the recorded ones", changed.sentence()));
+    let sentences = [changed, waiting::waiting(run), Some(dominating), utilisation, Some(speedup(run, &means))];
+    sentences.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 fn is_slowed(run: &TracedRun) -> bool {
@@ -115,11 +120,9 @@ fn operation(run: &TracedRun) -> Option<(&str, f64)> {
 /// `train.py:17 <listcomp> (60 %)`: the innermost function of the script in which most of the time is spent.
 fn function(run: &TracedRun) -> Option<String> {
     let (_, stacks) = run.stacks().next()?;
-    let (ScriptFunction { file, line, function }, time) = stacks.dominant_function(MOST)?;
+    let (function, time) = stacks.dominant_function(MOST)?;
     let share = time as f64 / stacks.window as f64;
-    let file = file.rsplit(['/', '\\']).next()?;
-    let line = line.map_or(String::new(), |line| format!(":{line}"));
-    Some(format!("{file}{line} {function} ({})", Percent(100.0 * share)))
+    Some(format!("{} ({})", function.place(), Percent(100.0 * share)))
 }
 
 struct IterationMeans<'a>(RankScope<'a>);
@@ -314,9 +317,11 @@ fn dominating(mut parts: Vec<HeadlinePart>, doubted: f64, whole: &str, [blamed, 
         }
     };
     let python = parts.iter().any(|(name, _)| *name == TimeCategory::Python.name());
+    let unknown = parts.first().is_some_and(|(name, _)| *name == TimeCategory::PythonOrWait.name());
     let doubt = match parts.first() {
         Some((first, _)) if first.starts_with(NOT_RUNNING_NAME) => blamed,
         _ if parts.iter().any(|(name, _)| *name == HELD_UP) => holders,
+        _ if unknown => " (which of them, and in which function, record --stacks shows)".to_owned(),
         _ if python => {
             " (calls into C that leave no event, as NumPy's operators and ctypes, count as Python)".to_owned()
         }

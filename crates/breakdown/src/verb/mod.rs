@@ -15,6 +15,7 @@ mod run;
 mod settings;
 mod tables;
 mod time_breakdown;
+mod waiting;
 mod warnings;
 
 use crate::{BreakdownOptions, Comparison, Iteration, RankBreakdown, TimeCategory};

@@ -2,6 +2,7 @@
 
 use super::protocol::{self, PROTOCOL, WorkerAbout};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::shell::command_text;
 use perf4sight_machine::{Machine, ProcessEnd, ProcessOutput, RunWatch, WorkerInvocation};
 use perf4sight_step::workload::{Precision, Step};
 use std::convert::Infallible;
@@ -185,7 +186,7 @@ fn unfit(words: &[String], machine: &dyn Machine, output: &ProcessOutput, why: &
         ("", None) => "no answer",
         _ => why,
     };
-    Error::device(format!("the worker `{}`{} does not report its features: {heard}", words.join(" "), machine.location()))
+    Error::device(format!("the worker `{}`{} does not report its features: {heard}", command_text(words), machine.location()))
         .expected(format!("{ABOUT} makes it write one line of protocol {PROTOCOL}"))
         .help(match words.ends_with(&OF_PYTHON.map(str::to_owned)) {
             true => format!(

@@ -14,6 +14,7 @@ use super::store::{self, PointStore};
 use super::surroundings::{self, JobSurroundings};
 use super::{Sensitivity, conclusion, interrupted, lock, write};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::shell::command_text;
 use perf4sight_base::units::count_text;
 use perf4sight_base::{atomic_write, input_file};
 use perf4sight_limit::{LimitSurvey, Limiter};
@@ -58,7 +59,7 @@ impl Divisible for Sensitivity {
         let outline = Outline {
             steps: vec![format!(
                 "runs {} with several numbers of CPUs on other machines, by Slurm",
-                self.command.join(" ")
+                command_text(&self.command)
             )],
             time: self.budget,
             ..Outline::default()

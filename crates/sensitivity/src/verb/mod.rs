@@ -46,6 +46,7 @@ use job::{JobHost, JobRunner};
 use nodes::NodeTeam;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder::OutputFolder;
+use perf4sight_base::shell::command_text;
 use perf4sight_base::units::Bytes;
 use perf4sight_limit as limit;
 use perf4sight_machine::RunWatch;
@@ -305,7 +306,7 @@ impl Section for Sensitivity {
     fn outline(&self, _: &PlannedFiles, _: &Context) -> Result<Outline<'_>> {
         let read = |path: &PathBuf| KeyedPath { key: "data", path: path.clone() };
         let estimate = self.estimate();
-        let command = format!("runs {}", self.command.join(" "));
+        let command = format!("runs {}", command_text(&self.command));
         let lines = estimate.iter().flat_map(SearchEstimate::lines);
         let outline = self.checked(Outline {
             steps: [command].into_iter().chain(lines).collect(),

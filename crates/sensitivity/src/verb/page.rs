@@ -7,6 +7,7 @@ use super::points::cpus_words;
 use super::profile::{PredictedEpoch, SensitivityProfile, StorageEpoch, number};
 use super::tables;
 use crate::Knee;
+use perf4sight_base::shell::command_text;
 use perf4sight_base::units::Bytes;
 use perf4sight_report::{
     Axis, Block, CellContent, CellSign, Chart, Fact, HeatCell, Heatmap, Line, Page, Plot, Reference, Series, Value,
@@ -19,7 +20,7 @@ const CLOSE: f64 = 0.15;
 
 pub(super) fn build_page(profile: &SensitivityProfile) -> Page {
     let job = &profile.job;
-    let mut page = Page::new(format!("What {} needs", job.name), format!("Measured: {}", job.command.join(" ")));
+    let mut page = Page::new(format!("What {} needs", job.name), format!("Measured: {}", command_text(&job.command)));
     page.chapter("What to request", answers(profile));
     page.chapter("Rate over CPUs", curve(profile));
     if !profile.matrix.is_empty() {

@@ -9,6 +9,7 @@ use super::surroundings::JobSurroundings;
 use super::throttled;
 use super::{NodeSettings, Sensitivity};
 use crate::CpuGrid;
+use perf4sight_base::shell::command_text;
 use perf4sight_base::units::{Milliseconds, grouped_digits};
 use perf4sight_limit::Resource;
 use perf4sight_report::significant;
@@ -82,7 +83,7 @@ impl SearchEstimate {
 /// The summary of the plan, where some points were found.
 pub(super) fn summary(asked: &Sensitivity, around: &JobSurroundings, found: FoundPoints) -> Summary {
     let estimate = SearchEstimate::new(asked, &around.grid);
-    let mut lines = vec![format!("would run {}", around.command.words.join(" "))];
+    let mut lines = vec![format!("would run {}", command_text(&around.command.words))];
     lines.extend(estimate.lines());
     lines.extend(asked.budget.map(budget_words));
     if let (Some(path), Some(size)) = (&asked.data, around.size) {
