@@ -12,7 +12,7 @@ use perf4sight_replay::replayed_job::lead_of_threads;
 use perf4sight_replay::request::ReplayRequest;
 use perf4sight_replay::simulate::{NodeSchedule, simulate};
 use perf4sight_replay::what_if::{
-    Scenario, StepChange, WhatIfFacts, WhatIfOutcome, changed_step, parse, predict, variations,
+    Scenario, StepChange, WhatIfFacts, WhatIfOutcome, changed_step, parse, predict, turning_latency, variations,
 };
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -152,10 +152,18 @@ impl RecordedStart {
     /// # Errors
     /// A change that cannot be made to the step.
     pub fn predict(&self, change: &Arc<dyn StepChange>) -> Result<WhatIfOutcome> {
-        let mut outcome = predict(&self.recorded, &self.communication, &as_changes(change))?;
-        if self.holds_start {
+        let changes = as_changes(change);
+        let mut outcome = predict(&self.recorded, &self.communication, &changes)?;
+        let turning = turning_latency(&self.recorded, &self.communication, &changes)?;
+        if self.holds_start || turning.is_some() {
             outcome.after.include(outcome.before as f64);
         }
+        outcome.assumptions.extend(turning.map(|latency| {
+            format!(
+                "whether the step gets shorter rests on how long a message takes, which is not known: from {} on it gets longer",
+                Milliseconds(latency / 1e6)
+            )
+        }));
         Ok(outcome)
     }
 

@@ -147,6 +147,7 @@ impl ReplayRequest {
             }
             // Nothing is left that is not known.
             communication.alternatives.clear();
+            communication.slower_messages.clear();
         }
         Ok(communication)
     }

@@ -4,6 +4,7 @@
 
 use perf4sight_replay::Analysis;
 use perf4sight_replay::collectives::{CollectiveOperation, GroupKnowledge, RankExchange, RankExchanges};
+use perf4sight_replay::communication::UnknownLatency;
 use perf4sight_replay::ranks::TrainingJob;
 use perf4sight_replay::replayed_job::ReplayedJob;
 use perf4sight_replay::request::ReplayRequest;
@@ -692,6 +693,54 @@ fn communication_is_stretched_whatever_it_is_made_of() {
     write_steps(folder.path(), |_, _| 0.0);
     let [before, after] = before_and_after(&folder, "communication x 2");
     assert!((after - before - 10.0).abs() < 0.5, "{before} {after}");
+}
+
+/// Eight steps of two ranks that multiply for 10 ms, then enqueue all-reduces of 1, 3 and 5 MiB, each of which takes 3 ms and 1 ms for each 250,000 bytes by itself,
+/// and add for 1 ms when all are done. The library begins each when the one before is done, or `ahead` microseconds earlier.
+fn write_queued_all_reduces(folder: &Path, ahead: f64) {
+    for rank in 0..2 {
+        let events = (0..8).flat_map(|number| {
+            let begin = 100_000.0 * f64::from(number);
+            let mut now = begin + 10_042.0;
+            let mut events = vec![event("cpu_op", "aten::mm", [begin + 10.0, 10_000.0], "")];
+            for (place, elements) in (0..).zip([262_144, 786_432, 1_310_720]) {
+                let sizes = format!(r#""Input Dims":[[{elements}]],"Input type":["float"]"#);
+                let called = begin + 10_020.0 + 30.0 * f64::from(place);
+                events.push(event("cpu_op", "c10d::allreduce_", [called, 20.0], &sizes));
+                let (taken, early) = (3000.0 + 4.0 * f64::from(elements) / 250.0, ahead * f64::from(place.min(1)));
+                let range = [now - early, taken + early];
+                events.push(on(8 + place % 2, "user_annotation", "gloo:all_reduce", range, &sizes));
+                now += taken;
+            }
+            events.push(event("cpu_op", "aten::add_", [now + 10.0, 1000.0], ""));
+            events.push(step(number, [begin, now + 1020.0 - begin]));
+            events
+        });
+        write(folder, rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+}
+
+/// What waits in a queue takes as long as it does alone: three times 3 ms are of messages, and 9 MiB take 37.75 ms of bytes, of which nine tenths are gone at
+/// ten times the bandwidth.
+#[test]
+fn all_reduces_in_a_queue_show_what_a_message_takes() {
+    let folder = TempDir::new().unwrap();
+    write_queued_all_reduces(folder.path(), 0.0);
+    for (what_if, longer) in [("latency x 2", 9.0), ("bandwidth x 10", -33.97)] {
+        let [before, after] = before_and_after(&folder, what_if);
+        assert!((after - before - longer).abs() < 0.1, "{what_if}: {before} {after}");
+    }
+}
+
+/// Two threads of the library share the link: how much of the time of both is one's own is not known, and the reason is not that they were of one size.
+#[test]
+fn all_reduces_that_share_the_link_do_not_show_what_a_message_takes() {
+    let folder = TempDir::new().unwrap();
+    write_queued_all_reduces(folder.path(), 2000.0);
+    let replayed = asked(&folder, "latency x 2");
+    let unknown = replayed.communication.groups.iter().flatten().map(|cost| cost.unknown_latency);
+    assert_eq!(unknown.collect::<Vec<_>>(), [Some(UnknownLatency::Overlapping)]);
+    assert!(replayed.answered_scenarios().next().is_none());
 }
 
 /// Steps whose kernels take 29, 9 and 19 ms, each with a kernel more than the one before, and an all-reduce that nothing waits for: that of 19 stands for all.

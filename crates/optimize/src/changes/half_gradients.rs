@@ -137,7 +137,7 @@ mod tests {
         let exactly = |value| CostEstimate { value, low: value, high: value };
         let cost = GroupCost {
             latency: exactly(0.0),
-            latency_known: true,
+            unknown_latency: None,
             per_byte: exactly(1.0),
             per_byte_within_node: None,
         };

@@ -1,7 +1,10 @@
 //! Fits latency and time per byte to the busy periods of links in recorded steps.
 
 use super::periods::{self, LinkPeriod};
-use super::{CollectiveAlgorithm, CommunicationCosts, CostEstimate, GroupCost, OverlapSlowDown};
+use super::{
+    CollectiveAlgorithm, CommunicationCosts, CostEstimate, GroupCost, MessageShape, OverlapSlowDown, UnknownLatency,
+    shape,
+};
 use crate::graph::recorded::RecordedSteps;
 use crate::graph::{ResourceKind, StepGraph};
 use crate::simulate::simulate;
@@ -22,6 +25,8 @@ const OF_MESSAGE_ON_STREAMS: f64 = 3_000.0;
 const MOST_ON_STREAMS: f64 = 20_000.0;
 /// How many times the assumed latency a message may take, at least.
 const MOST: f64 = 3.0;
+/// How many times as long as the longest that is assumed a message may take on links that are unusual, as between far hosts, in steps.
+const UNUSUAL: [f64; 6] = [1.5, 2.2, 3.3, 4.7, 6.9, 10.0];
 /// Nanoseconds of a byte on the slowest link that training is likely to use, of 1 Gbit/s: what operations of one size take beyond that
 /// is not for their bytes.
 const SLOWEST: f64 = 8.0;
@@ -31,22 +36,30 @@ pub fn fit(recorded: &RecordedSteps, algorithm: CollectiveAlgorithm) -> Communic
     let groups = recorded.typical.groups.len();
     let periods: Vec<Vec<Vec<LinkPeriod>>> =
         (0..recorded.steps.len()).map(|step| periods_of(recorded, step, algorithm)).collect();
-    let of_group = |group: usize, times: fn(AssumedLatency) -> f64| {
+    let of_group = |group: usize, times: &dyn Fn(AssumedLatency) -> f64| {
         let steps = periods.iter().map(|step| step[group].as_slice()).filter(|periods| !periods.is_empty());
-        let assumed = AssumedLatency::of_group(&recorded.typical, group);
+        let assumed = AssumedLatency::of_group(&recorded.typical, group, algorithm);
         cost(&steps.collect::<Vec<_>>(), assumed, times(assumed))
     };
-    let with = |times| -> Vec<Option<GroupCost>> { (0..groups).map(|group| of_group(group, times)).collect() };
-    let groups = with(|_| 1.0);
+    let with = |times: &dyn Fn(AssumedLatency) -> f64| -> Vec<Option<GroupCost>> {
+        (0..groups).map(|group| of_group(group, times)).collect()
+    };
+    let groups = with(&|_| 1.0);
     let least: fn(AssumedLatency) -> f64 = |_| 0.0;
     let bounds = [
         (least, [EstimateBound::Low, EstimateBound::High]),
         (|assumed| assumed.most, [EstimateBound::High, EstimateBound::Low]),
     ];
-    let alternative = |(times, bounds)| with(times).into_iter().map(|cost| Some(at_bounds(cost?, bounds))).collect();
+    let alternative = |(times, bounds): (fn(AssumedLatency) -> f64, _)| {
+        with(&times).into_iter().map(|cost| Some(at_bounds(cost?, bounds))).collect()
+    };
     let alternatives =
         if groups.iter().any(Option::is_some) { bounds.into_iter().map(alternative).collect() } else { Vec::new() };
-    CommunicationCosts { algorithm, groups, alternatives, slow_down: OverlapSlowDown::fit(&recorded.typical) }
+    let is_assumed = groups.iter().flatten().any(|cost| cost.unknown_latency.is_some());
+    let unusual = UNUSUAL.iter().filter(|_| is_assumed);
+    let slower_messages = unusual.map(|factor| with(&|assumed| factor * assumed.most)).collect();
+    let slow_down = OverlapSlowDown::fit(&recorded.typical);
+    CommunicationCosts { algorithm, groups, alternatives, slower_messages, slow_down }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -63,17 +76,18 @@ fn at_bounds(cost: GroupCost, [latency, per_byte]: [EstimateBound; 2]) -> GroupC
         EstimateBound::Low => CostEstimate { value: estimate.low, ..estimate },
         EstimateBound::High => CostEstimate { value: estimate.high, ..estimate },
     };
-    match cost.latency_known {
-        true => GroupCost { latency: at(cost.latency, latency), per_byte: at(cost.per_byte, per_byte), ..cost },
-        false => cost,
+    match cost.unknown_latency {
+        None => GroupCost { latency: at(cost.latency, latency), per_byte: at(cost.per_byte, per_byte), ..cost },
+        Some(_) => cost,
     }
 }
 
 /// The busy periods of each group's link in a recorded step.
 fn periods_of(recorded: &RecordedSteps, step: usize, algorithm: CollectiveAlgorithm) -> Vec<Vec<LinkPeriod>> {
+    let overlapping = recorded.overlapping(step);
     let step = recorded.step(step);
     let schedule = simulate(&step.graph);
-    (0..step.groups.len()).map(|group| periods::busy(&step, &schedule, group, algorithm)).collect()
+    (0..step.groups.len()).map(|group| periods::busy(&step, &schedule, (group, overlapping), algorithm)).collect()
 }
 
 /// The latency of messages that traces do not show.
@@ -83,27 +97,41 @@ struct AssumedLatency {
     latency: f64,
     /// How many times that a message may take.
     most: f64,
-    /// Whether the periods may show it: those with waiting for ranks without a trace in them do not, for a short one may wait as long as a long one.
-    may_show: bool,
+    /// Why it is assumed, unless the periods show it. Those with waiting for ranks without a trace in them never do, for a short one may wait as
+    /// long as a long one.
+    because: UnknownLatency,
 }
 
 impl AssumedLatency {
-    fn of_group(step: &StepGraph, group: usize) -> Self {
+    fn of_group(step: &StepGraph, group: usize, algorithm: CollectiveAlgorithm) -> Self {
         let transfers = || step.transfers.iter().filter(|transfer| transfer.group == group);
         let mut launches = transfers().flat_map(|transfer| &transfer.parts).map(|part| part.launch);
         let size = step.groups[group].size;
         let usual = match launches.any(|launch| step.graph.resource_of(launch).kind == ResourceKind::Thread) {
-            true => AssumedLatency { latency: ASSUMED_BY_SOCKETS, most: MOST, may_show: true },
+            true => AssumedLatency { latency: ASSUMED_BY_SOCKETS, most: MOST, because: UnknownLatency::OneSize },
             false => AssumedLatency::on_streams(size),
         };
-        AssumedLatency { may_show: transfers().all(|transfer| transfer.parts.len() >= size as usize), ..usual }
+        let shapes = transfers().filter_map(|transfer| Some((transfer.operation, transfer.payload()?)));
+        let because = match transfers().all(|transfer| transfer.parts.len() >= size as usize) {
+            false => UnknownLatency::RanksWithoutTrace,
+            true if sizes_differ(shapes.map(|(operation, bytes)| shape(operation, algorithm, size, bytes))) => {
+                UnknownLatency::Overlapping
+            }
+            true => UnknownLatency::OneSize,
+        };
+        AssumedLatency { because, ..usual }
+    }
+
+    /// Whether the periods of a step show it instead.
+    fn is_shown(self, step: &[LinkPeriod]) -> bool {
+        self.because != UnknownLatency::RanksWithoutTrace && sizes_differ(step.iter().map(|period| period.shape))
     }
 
     /// What an operation takes is shared by the messages of an all-reduce's ring.
     fn on_streams(ranks: u32) -> Self {
         let messages = 2.0 * (f64::from(ranks) - 1.0).max(1.0);
         let latency = OF_MESSAGE_ON_STREAMS + OF_OPERATION_ON_STREAMS / messages;
-        AssumedLatency { latency, most: MOST.max(MOST_ON_STREAMS / latency), may_show: true }
+        AssumedLatency { latency, most: MOST.max(MOST_ON_STREAMS / latency), because: UnknownLatency::OneSize }
     }
 }
 
@@ -115,24 +143,25 @@ fn cost(steps: &[&[LinkPeriod]], assumed: AssumedLatency, times: f64) -> Option<
         return None;
     }
     let unseen = |step: &[LinkPeriod], times| unseen_latency(step, assumed, times);
-    let shows = |step: &[LinkPeriod]| assumed.may_show && shows_latency(step);
+    let shows = |step: &[LinkPeriod]| assumed.is_shown(step);
     let lines = steps.iter().map(|step| {
         let shown = periods::line(step).filter(|[latency, per_byte]| *latency >= 0.0 && *per_byte >= 0.0);
         let shown = shown.filter(|_| shows(step)).map(|[latency, per_byte]| (latency, per_byte));
         shown.unwrap_or_else(|| with_latency(step, unseen(step, times)))
     });
     let (latencies, per_byte): (Vec<f64>, Vec<f64>) = lines.unzip();
-    let latency_known = steps.iter().any(|step| shows(step));
+    let unknown_latency = (!steps.iter().any(|step| shows(step))).then_some(assumed.because);
     let mut latency = interval_of_median(&latencies);
-    if !latency_known {
+    if unknown_latency.is_some() {
         [latency.low, latency.high] =
             [0.0, median(&steps.iter().map(|step| unseen(step, assumed.most)).collect::<Vec<_>>())];
     }
-    Some(GroupCost { latency, latency_known, per_byte: interval_of_median(&per_byte), per_byte_within_node: None })
+    Some(GroupCost { latency, unknown_latency, per_byte: interval_of_median(&per_byte), per_byte_within_node: None })
 }
 
-fn shows_latency(step: &[LinkPeriod]) -> bool {
-    let sizes = step.iter().map(|period| period.shape.bytes / period.shape.messages.max(1.0));
+/// Whether bytes per message differ enough for latency to show.
+fn sizes_differ(shapes: impl Iterator<Item = MessageShape>) -> bool {
+    let sizes = shapes.map(|shape| shape.bytes / shape.messages.max(1.0));
     let [least, most] = sizes.fold([f64::INFINITY, 0.0f64], |[least, most], size| [least.min(size), most.max(size)]);
     most > 0.0 && most >= SPREAD * least
 }
@@ -168,7 +197,6 @@ fn interval_of_median(values: &[f64]) -> CostEstimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::communication::MessageShape;
 
     /// Times made with 50 µs a message and 8 ns a byte, a little off in each step.
     #[test]
@@ -182,8 +210,8 @@ mod tests {
         };
         let steps: Vec<Vec<LinkPeriod>> = [0.99, 1.0, 1.01, 1.02, 0.98].map(step).to_vec();
         let steps: Vec<&[LinkPeriod]> = steps.iter().map(Vec::as_slice).collect();
-        let cost = cost(&steps, AssumedLatency { latency: 0.0, most: MOST, may_show: true }, 1.0)
-            .filter(|cost| cost.latency_known);
+        let cost = cost(&steps, AssumedLatency { latency: 0.0, most: MOST, because: UnknownLatency::OneSize }, 1.0)
+            .filter(|cost| cost.unknown_latency.is_none());
         let near = |estimate: CostEstimate, truth: f64| {
             (estimate.value / truth - 1.0).abs() < 1e-9 && estimate.low < truth && truth < estimate.high
         };
@@ -195,12 +223,17 @@ mod tests {
     fn where_waiting_is_in_the_periods_they_show_no_latency() {
         let [short, long] =
             [1e4, 4e6].map(|bytes| LinkPeriod { time: 3e6 + bytes, shape: MessageShape::flat(2.0, bytes) });
-        let fitted = |may_show| {
-            cost(&[[short, long].as_slice(); 3], AssumedLatency { latency: 1e4, most: MOST, may_show }, 1.0).unwrap()
+        let fitted = |because| {
+            cost(&[[short, long].as_slice(); 3], AssumedLatency { latency: 1e4, most: MOST, because }, 1.0).unwrap()
         };
-        assert!(fitted(true).latency_known && fitted(true).latency.value > 1e6);
-        let assumed = fitted(false);
-        assert!(!assumed.latency_known && assumed.latency.low == 0.0 && assumed.latency.value <= 3e4, "{assumed:?}");
+        let known = fitted(UnknownLatency::OneSize);
+        assert!(known.unknown_latency.is_none() && known.latency.value > 1e6);
+        let because = UnknownLatency::RanksWithoutTrace;
+        let assumed = fitted(because);
+        assert!(
+            assumed.unknown_latency == Some(because) && assumed.latency.low == 0.0 && assumed.latency.value <= 3e4,
+            "{assumed:?}"
+        );
     }
 
     /// 50 to 60 µs a message and 8 to 9 ns a byte: of an operation of one message and 1,000 bytes, the bytes are 8 of 68 or 9 of 59 µs.
@@ -208,14 +241,14 @@ mod tests {
     fn shares_of_latency_and_bytes_are_as_uncertain_as_both() {
         let estimate = |low, high| CostEstimate { value: (low + high) / 2.0, low, high };
         let [latency, per_byte] = [estimate(50_000.0, 60_000.0), estimate(8.0, 9.0)];
-        let cost = GroupCost { latency, latency_known: true, per_byte, per_byte_within_node: None };
+        let cost = GroupCost { latency, unknown_latency: None, per_byte, per_byte_within_node: None };
         let share = |bounds| {
             let (cost, shape) = (at_bounds(cost, bounds), MessageShape::flat(1.0, 1_000.0));
             cost.time_of_bytes(shape) / cost.time(shape)
         };
         assert!((share([EstimateBound::High, EstimateBound::Low]) - 8.0 / 68.0).abs() < 1e-9);
         assert!((share([EstimateBound::Low, EstimateBound::High]) - 9.0 / 59.0).abs() < 1e-9);
-        let assumed = GroupCost { latency_known: false, ..cost };
+        let assumed = GroupCost { unknown_latency: Some(UnknownLatency::OneSize), ..cost };
         assert_eq!(at_bounds(assumed, [EstimateBound::Low, EstimateBound::High]), assumed);
     }
 
@@ -225,8 +258,12 @@ mod tests {
     fn of_equal_sizes_latency_is_not_known_but_bounded() {
         let fitted = |bytes: f64, assumed: f64| {
             let period = LinkPeriod { time: 1_000_000.0, shape: MessageShape::flat(2.0, bytes) };
-            let cost = cost(&[&[period; 3]], AssumedLatency { latency: assumed, most: MOST, may_show: true }, 1.0)
-                .filter(|cost| !cost.latency_known);
+            let cost = cost(
+                &[&[period; 3]],
+                AssumedLatency { latency: assumed, most: MOST, because: UnknownLatency::OneSize },
+                1.0,
+            )
+            .filter(|cost| cost.unknown_latency.is_some());
             cost.map(|cost| [cost.latency.value, cost.latency.high, bytes * cost.per_byte.value].map(f64::round))
         };
         assert_eq!(fitted(1e5, 1e4), Some([30_000.0, 90_000.0, 940_000.0]));

@@ -30,13 +30,44 @@ pub struct CostEstimate {
 pub struct GroupCost {
     /// Nanoseconds of a message (alpha).
     pub latency: CostEstimate,
-    /// Whether the latency was fitted. Where all operations have nearly the same size it cannot be: it is assumed, and
-    /// its interval goes from nothing to three times that, by NCCL to 20 us at least.
-    pub latency_known: bool,
+    /// Why the latency is not known; none where it is. It is then assumed, and its interval goes from nothing to three times that, by NCCL
+    /// to 20 us at least.
+    pub unknown_latency: Option<UnknownLatency>,
     /// Nanoseconds per byte (beta).
     pub per_byte: CostEstimate,
     /// Nanoseconds per byte between ranks of one node; none where that is not known, and taken for `per_byte`.
     pub per_byte_within_node: Option<f64>,
+}
+
+/// Why recorded operations do not show how long a message takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownLatency {
+    /// All have nearly the same size: a factor of less than 2 apart.
+    OneSize,
+    /// They have several sizes, but run at the same time, so that what each of them takes is not known.
+    Overlapping,
+    /// They may wait for ranks without a trace.
+    RanksWithoutTrace,
+}
+
+impl UnknownLatency {
+    /// The operations that do not show it.
+    pub fn operations(self) -> &'static str {
+        match self {
+            UnknownLatency::OneSize => "operations whose sizes differ by less than a factor of 2",
+            UnknownLatency::Overlapping => "operations that run at the same time",
+            UnknownLatency::RanksWithoutTrace => "operations that may wait for ranks without a trace",
+        }
+    }
+
+    /// What to record for it to show.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            UnknownLatency::OneSize => "record operations of several sizes",
+            UnknownLatency::Overlapping => "record steps whose operations run one after the other",
+            UnknownLatency::RanksWithoutTrace => "add the traces of the other ranks",
+        }
+    }
 }
 
 /// The costs of all groups of a step, in the order of [`StepGraph::groups`](crate::graph::StepGraph::groups).
@@ -49,6 +80,9 @@ pub struct CommunicationCosts {
     /// Other costs that fit the traces as well: with the least and the greatest latency, and where that was fitted with the greatest and the
     /// least time per byte.
     pub alternatives: Vec<Vec<Option<GroupCost>>>,
+    /// Costs that fit the traces as well with latencies that are unusual, up to ten times the greatest of the alternatives, in ascending order;
+    /// none where all latencies are known.
+    pub slower_messages: Vec<Vec<Option<GroupCost>>>,
     /// What communication costs operations that run at the same time.
     pub slow_down: OverlapSlowDown,
 }

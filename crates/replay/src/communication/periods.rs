@@ -1,11 +1,12 @@
-//! Times in which a link is busy without a break. Operations that share a link delay each other, so that only the time of
-//! all of them together says what they cost.
+//! Times in which a link is busy with operations that run at the same time. They delay each other, so that only the time of all of
+//! them together says what they cost. An operation that waits in the queue until the one before is done shows its own.
 
 use super::{CollectiveAlgorithm, MessageShape, shape};
-use crate::graph::{StepGraph, TransferNode};
+use crate::graph::{NodeId, StepGraph, TransferNode};
 use crate::simulate::NodeSchedule;
+use std::collections::BTreeSet;
 
-/// Operations one after the other on a link.
+/// Operations of a link that run at the same time, as the replay puts them one after the other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LinkPeriod {
     /// Nanoseconds.
@@ -14,11 +15,12 @@ pub(super) struct LinkPeriod {
     pub shape: MessageShape,
 }
 
-/// The busy periods of a group's link in a replayed step, without transfers whose size is not known.
+/// The busy periods of a group's link in a replayed step, without transfers whose size is not known. Transfers that overlapped with earlier
+/// ones, where they were recorded, share a period with these.
 pub(super) fn busy(
     step: &StepGraph,
     schedule: &NodeSchedule,
-    group: usize,
+    (group, overlapping): (usize, &BTreeSet<NodeId>),
     algorithm: CollectiveAlgorithm,
 ) -> Vec<LinkPeriod> {
     let mut transfers: Vec<&TransferNode> = step.transfers.iter().filter(|transfer| transfer.group == group).collect();
@@ -29,7 +31,7 @@ pub(super) fn busy(
         let end = schedule.end(&step.graph, transfer.node);
         let own = transfer_period(step, transfer, (end - start) as f64, algorithm);
         match periods.last_mut() {
-            Some((last, period)) if *last == start => {
+            Some((last, period)) if *last == start && overlapping.contains(&transfer.node) => {
                 (*last, *period) = (end, period.zip(own).map(|(before, own)| before.plus(own)));
             }
             _ => periods.push((end, own)),

@@ -54,7 +54,7 @@ pub fn cost_of_table(
     let within = |value: f64| CostEstimate { value, low: value * (1.0 - worst).max(0.0), high: value * (1.0 + worst) };
     Ok(GroupCost {
         latency: within(latency),
-        latency_known: true,
+        unknown_latency: None,
         per_byte: within(per_byte),
         per_byte_within_node: None,
     })

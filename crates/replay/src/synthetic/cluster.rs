@@ -82,7 +82,7 @@ pub fn cluster(shape: &SyntheticCluster, seed: u64) -> Result<SyntheticStep> {
 fn communication(shape: &SyntheticCluster) -> CommunicationCosts {
     let exact = |value| CostEstimate { value, low: value, high: value };
     let (latency, per_byte) = (exact(shape.latency), exact(shape.per_byte));
-    let cost = GroupCost { latency, latency_known: true, per_byte, per_byte_within_node: None };
+    let cost = GroupCost { latency, unknown_latency: None, per_byte, per_byte_within_node: None };
     CommunicationCosts { groups: vec![Some(cost)], ..CommunicationCosts::default() }
 }
 

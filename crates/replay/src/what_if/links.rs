@@ -2,7 +2,7 @@
 
 use super::clause::WhatIfClause;
 use super::{Scenario, StepChange};
-use crate::communication::{CostEstimate, GroupCost};
+use crate::communication::{CommunicationCosts, CostEstimate, GroupCost};
 use crate::graph::{StepGraph, TransferNode};
 use perf4sight_base::error::{Error, Result};
 
@@ -32,11 +32,9 @@ pub(super) fn parse(clause: &WhatIfClause) -> Option<Result<Box<dyn StepChange>>
 impl StepChange for OtherLinks {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let OtherLinks { latency, bytes } = *self;
-        let is_known = || scenario.communication.groups.iter().flatten().any(|cost| cost.latency_known);
         // Of the latency alone it has to be known how long it is.
-        if bytes == 1.0 && latency != 1.0 && !is_known() {
-            return Err(Error::input("the latency of messages is not known: all operations have nearly the same size")
-                .help("record operations of several sizes, or give a table of nccl-tests; communication x 2 changes latency and bytes alike"));
+        if bytes == 1.0 && latency != 1.0 {
+            check_latency(&scenario.communication)?;
         }
         scale_transfers(scenario, |of_messages, of_bytes| latency * of_messages + bytes * of_bytes);
         for cost in scenario.communication.groups.iter_mut().flatten() {
@@ -45,6 +43,20 @@ impl StepChange for OtherLinks {
             cost.per_byte_within_node = cost.per_byte_within_node.map(|per_byte| per_byte * bytes);
         }
         Ok(())
+    }
+}
+
+/// Refuses a change of latency where that of no group is known.
+fn check_latency(communication: &CommunicationCosts) -> Result<()> {
+    let groups = || communication.groups.iter().flatten();
+    match groups().find_map(|cost| cost.unknown_latency) {
+        Some(unknown) if groups().all(|cost| cost.unknown_latency.is_some()) => {
+            let (operations, remedy) = (unknown.operations(), unknown.remedy());
+            let help =
+                format!("{remedy}, or give a table of nccl-tests; communication x 2 changes latency and bytes alike");
+            Err(Error::input(format!("the latency of messages is not known: {operations} do not show it")).help(help))
+        }
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -16,6 +16,7 @@ mod precision;
 mod rank;
 mod ranks;
 mod tf32;
+mod turning_latency;
 mod unprofiled;
 mod unseen_waits;
 mod variations;
@@ -28,6 +29,7 @@ pub use one_rank::one_rank;
 pub use outcome::{StepPrediction, WhatIfOutcome, changed_step, predict};
 pub(crate) use outcome::{depends_on_step, ratio_of_work, still_unlike};
 pub use tf32::Tf32;
+pub use turning_latency::turning_latency;
 pub use variations::variations;
 
 use crate::communication::CommunicationCosts;

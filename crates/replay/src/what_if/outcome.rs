@@ -182,13 +182,15 @@ const RESTS_ON_LATENCY: f64 = 0.005;
 /// Says that a latency was assumed, if the predicted time depends on it.
 fn assumed_latency(communication: &CommunicationCosts, time: f64, others: &[f64]) -> Option<String> {
     let rests_on_it = others.iter().any(|other| (other / time - 1.0).abs() > RESTS_ON_LATENCY);
-    let assumed = communication.groups.iter().flatten().filter(|cost| !cost.latency_known).map(|cost| cost.latency);
-    let assumed = assumed.max_by(|one, other| one.value.total_cmp(&other.value)).filter(|_| rests_on_it)?;
+    let assumed = communication.groups.iter().flatten().filter_map(|cost| Some((cost.latency, cost.unknown_latency?)));
+    let longest = assumed.max_by(|(one, _), (other, _)| one.value.total_cmp(&other.value));
+    let (assumed, unknown) = longest.filter(|_| rests_on_it)?;
+    let operations = unknown.operations();
     let [value, high] = [assumed.value, assumed.high].map(|latency| Milliseconds(latency / 1e6));
     let [least, most] = others.iter().fold([time; 2], |[least, most], other| [least.min(*other), most.max(*other)]);
     let [least, most] = [least, most].map(|step| Milliseconds(step / 1e6));
     Some(format!(
-        "it rests on how long a message takes, which operations of nearly the same size do not show: {value} is assumed, and with nothing to {high} the step takes {least} to {most}"
+        "it rests on how long a message takes, which {operations} do not show: {value} is assumed, and with nothing to {high} the step takes {least} to {most}"
     ))
 }
 
@@ -282,7 +284,7 @@ fn slowed(time: f64, before: f64, unprofiled: &[f64]) -> Option<String> {
     rests_on_it.then(|| format!("the profiler slows the threads that launch kernels down, by how much is not known; without it the step may take {unprofiled}"))
 }
 
-fn references(changes: &[Box<dyn StepChange>]) -> Vec<&dyn StepChange> {
+pub(super) fn references(changes: &[Box<dyn StepChange>]) -> Vec<&dyn StepChange> {
     changes.iter().map(AsRef::as_ref).collect()
 }
 
@@ -482,7 +484,7 @@ pub(crate) fn ratio_of_work(
 }
 
 /// The time of a step with changes as a multiple of that without.
-fn ratio(step: StepGraph, communication: CommunicationCosts, changes: &[&dyn StepChange]) -> Result<f64> {
+pub(super) fn ratio(step: StepGraph, communication: CommunicationCosts, changes: &[&dyn StepChange]) -> Result<f64> {
     times(step, communication, changes).map(|[before, after]| after / before)
 }
 

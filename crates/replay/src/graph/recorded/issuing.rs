@@ -28,7 +28,7 @@ pub(super) fn read_parts(rank: &JobRank, parts: &[(usize, &CollectiveCall)], cal
         };
         let Some(launch) = track.and_then(|track| into.last_row_before(track, enqueued)) else { continue };
         let issuing = issued.and_then(|event| into.of_call(event)).unwrap_or((launch, launch));
-        into.parts.insert(exchange, PartRows { launch, wait: None, end: call.time.1, issuing });
+        into.parts.insert(exchange, PartRows { launch, wait: None, begin: call.time.0, end: call.time.1, issuing });
     }
 }
 

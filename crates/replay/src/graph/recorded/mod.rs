@@ -17,6 +17,7 @@ mod joins;
 mod left_out;
 mod meeting;
 mod memory;
+mod overlaps;
 mod passes;
 mod rows;
 mod slowdown;
@@ -33,7 +34,7 @@ pub use left_out::LeftOutStep;
 pub use unlike::UnlikeSteps;
 
 use super::queues::LaunchQueues;
-use super::{CallTable, StepGraph, WorkKind, available_memory};
+use super::{CallTable, NodeId, StepGraph, WorkKind, available_memory};
 use crate::clocks::RankClocks;
 use crate::collectives::RankExchanges;
 use crate::ranks::TrainingJob;
@@ -43,7 +44,7 @@ use perf4sight_base::error::Result;
 use rayon::prelude::*;
 use rows::RankStep;
 use slowdown::{SlowdownFactors, WorkIndex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The graph of a job's steps.
 #[derive(Debug, Clone)]
@@ -57,6 +58,9 @@ pub struct RecordedSteps {
     pub steps: Vec<usize>,
     /// The duration of every node in each of these steps, in nanoseconds.
     durations: Vec<Vec<u64>>,
+    /// The transfers of each of these steps that began before all that ended earlier on their link had ended: together alone they show what
+    /// they take.
+    overlapping: Vec<BTreeSet<NodeId>>,
     /// The recorded time of each of these steps: the longest of the ranks', in nanoseconds.
     pub recorded: Vec<u64>,
     /// The steps that are not replayed; none if all are.
@@ -175,13 +179,18 @@ impl RecordedSteps {
     /// The graph with the durations of one of [`RecordedSteps::steps`], by its index there.
     pub fn step(&self, index: usize) -> StepGraph {
         let mut step = self.typical.clone();
-        let ids: Vec<super::NodeId> = step.graph.ids().collect();
+        let ids: Vec<NodeId> = step.graph.ids().collect();
         ids.into_iter().for_each(|id| step.graph.set_duration(id, self.durations[index][id.index()]));
         step
     }
 
+    /// The transfers of one of [`RecordedSteps::steps`], by its index there, that ran while others of their link did.
+    pub(crate) fn overlapping(&self, step: usize) -> &BTreeSet<NodeId> {
+        &self.overlapping[step]
+    }
+
     /// Nanoseconds of a node in one of [`RecordedSteps::steps`], by index.
-    pub(crate) fn duration(&self, step: usize, id: super::NodeId) -> u64 {
+    pub(crate) fn duration(&self, step: usize, id: NodeId) -> u64 {
         self.durations[step][id.index()]
     }
 
@@ -200,7 +209,7 @@ impl RecordedSteps {
     }
 
     /// The durations of a node in each of [`RecordedSteps::steps`], in nanoseconds.
-    pub fn durations(&self, id: super::NodeId) -> impl Iterator<Item = u64> + '_ {
+    pub fn durations(&self, id: NodeId) -> impl Iterator<Item = u64> + '_ {
         self.durations.iter().map(move |step| step[id.index()])
     }
 }
@@ -238,13 +247,15 @@ impl StepRows {
         let (steps, others) = (split(true), split(false));
         let assembly = AssembledStep::build(job, exchanges, &steps, self.calls.clone())?;
         let [durations, of_others] = [&steps, &others].map(|steps| durations::compute(&assembly, steps));
+        let overlapping = overlaps::find(&assembly, &steps);
         let mut typical = assembly.step;
         let recorded: Vec<u64> = steps.iter().map(|(_, ranks)| longest_rank(ranks)).collect();
         durations::set(&mut typical.graph, &durations, &undisturbed_steps(&recorded), durations::median);
         let steps = steps.iter().map(|(step, _)| *step).collect();
         let is_slowed = typical.graph.nodes().iter().any(|node| node.kind == WorkKind::Kernel);
         let unlike = self.unlike.clone();
-        let mut all = RecordedSteps { typical, varies: false, steps, durations, recorded, unlike, is_slowed };
+        let mut all =
+            RecordedSteps { typical, varies: false, steps, durations, overlapping, recorded, unlike, is_slowed };
         // One step alone is typical as it was recorded.
         if all.recorded.len() > 1 {
             all.typical = all.typical.clone().with_queues(&all.queues(durations::median));

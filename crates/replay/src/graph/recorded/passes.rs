@@ -103,7 +103,7 @@ mod tests {
         };
         for (number, place) in reduced.iter().enumerate() {
             let row = rows.gradients[*place].row;
-            rows.parts.insert(number, PartRows { launch: row, wait: None, end: 0, issuing: (row, row) });
+            rows.parts.insert(number, PartRows { launch: row, wait: None, begin: 0, end: 0, issuing: (row, row) });
         }
         let parts: Vec<(usize, &CollectiveCall)> = (0..reduced.len()).map(|number| (number, &call)).collect();
         mark(&mut rows, main, &parts, &calls);

@@ -73,7 +73,9 @@ pub(super) struct PartRows {
     pub launch: usize,
     /// The row that waits for the result; for CPUs it is found later.
     pub wait: Option<usize>,
-    /// When the rank has the result, in nanoseconds of the job's clock.
+    /// When the library begins it on the rank, in nanoseconds of the job's clock.
+    pub begin: i64,
+    /// When the rank has the result.
     pub end: i64,
     /// The rows of the call that enqueues it.
     pub issuing: (usize, usize),

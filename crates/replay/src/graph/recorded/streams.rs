@@ -60,7 +60,8 @@ pub(super) fn read(
             if let Some((exchange, call)) = exchange {
                 let issued = call.issued.map(|issued| &trace.events[issued as usize]);
                 let issuing = issued.and_then(|event| into.of_call(event)).unwrap_or((row, row));
-                let part = PartRows { launch: row, wait: Some(row + 1), end: kernel.end(), issuing };
+                let part =
+                    PartRows { launch: row, wait: Some(row + 1), begin: kernel.start, end: kernel.end(), issuing };
                 into.parts.insert(*exchange, part);
             }
         }

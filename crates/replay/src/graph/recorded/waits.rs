@@ -262,7 +262,7 @@ mod tests {
         let rows = times.into_iter().zip(kinds).map(|(end, kind)| WorkRow { call, kind, end: 1_000 * end });
         let mut step = RankStep { rows: rows.collect(), ..RankStep::default() };
         step.tracks = trace.track_ids().map(|track| (track, 0..step.rows.len())).collect();
-        let part = |end: i64| PartRows { launch: 0, wait: None, end: 1_000 * end, issuing: (0, 0) };
+        let part = |end: i64| PartRows { launch: 0, wait: None, begin: 0, end: 1_000 * end, issuing: (0, 0) };
         step.parts = ends.map(part).into_iter().enumerate().collect();
         step
     }
@@ -290,7 +290,8 @@ mod tests {
                 step.rows.truncate(3);
                 step.tracks[0].1 = 0..3;
                 step.rows.iter_mut().for_each(|row| row.call = call);
-                step.parts = [(0, PartRows { launch: 1, wait: None, end: 1_000 * end, issuing: (0, 0) })].into();
+                step.parts =
+                    [(0, PartRows { launch: 1, wait: None, begin: 0, end: 1_000 * end, issuing: (0, 0) })].into();
                 [step]
             });
             let steps: Vec<(usize, &[RankStep])> =
@@ -317,7 +318,8 @@ mod tests {
                 own.rows[2].end = 1_000 * (late - wake_up);
                 own.rows[3].end = 1_000 * (late + 20_000);
                 other.rows[0].end = 1_000 * (late - 100);
-                let part = |end: i64, launch: usize| [(0, PartRows { launch, wait: None, end, issuing: (0, 0) })];
+                let part =
+                    |end: i64, launch: usize| [(0, PartRows { launch, wait: None, begin: 0, end, issuing: (0, 0) })];
                 own.parts = part(1_000 * late, 1).into();
                 other.parts = part(1_000 * late, 0).into();
                 [own, other]

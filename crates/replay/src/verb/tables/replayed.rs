@@ -171,7 +171,7 @@ pub(in crate::verb) fn communication(replayed: &ReplayedJob) -> Table {
             rate(cost.per_byte.high),
             rate(cost.per_byte.low),
             milliseconds(cost.latency.value).into(),
-            if cost.latency_known { "fitted" } else { "assumed" }.into(),
+            if cost.unknown_latency.is_none() { "fitted" } else { "assumed" }.into(),
         ]);
     }
     table
