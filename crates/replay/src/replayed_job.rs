@@ -31,8 +31,8 @@ pub struct ReplayedJob {
     pub mean: Option<u64>,
     /// Nanoseconds from one step to the next on threads, if they run so far ahead that GPUs fall behind them in each step.
     pub ahead: Option<u64>,
-    /// Nanoseconds of a step, and of one in which the rank that the others wait for longest is as they are; none if they do not wait for long, or no other does the same.
-    pub without_straggler: Option<[f64; 2]>,
+    /// The step in which the rank that the others wait for longest is as they are; none if they do not wait for long, or no other does the same.
+    pub without_straggler: Option<WhatIfOutcome>,
     /// Nanoseconds between which a step without recording is; none if its time is known.
     pub plain_bounds: Option<[u64; 2]>,
     /// The time on the critical path of the typical step by rank and kind, the largest first.
@@ -140,7 +140,6 @@ impl ReplayedJob {
         let mut what_ifs: Vec<(String, Result<WhatIfOutcome>)> =
             texts.into_iter().zip(depend).map(|(text, depends)| (text.clone(), predicted((&text, depends)))).collect();
         let without_straggler = straggler.and_then(|_| what_ifs.pop()?.1.ok());
-        let without_straggler = without_straggler.map(|outcome| [outcome.before as f64, outcome.after.time]);
         let StepBaseline { recorded, communication, distortion, plain_bounds, .. } = usual;
         let before = recorded.typical.time(&simulate(&recorded.typical.graph));
         let mean = recorded.varies.then(|| recorded.mean());

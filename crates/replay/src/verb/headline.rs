@@ -4,6 +4,7 @@ use crate::Analysis;
 use crate::collectives::{CollectiveOperation, GroupKnowledge};
 use crate::replayed_job::ReplayedJob;
 use crate::waiting::{ActivityExcess, LEAST_SHARE, RankActivity, SlowLink, Straggler};
+use crate::what_if::WhatIfOutcome;
 use perf4sight_base::summary::ValueSummary;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_traces::rank_list;
@@ -26,12 +27,13 @@ pub(super) fn headline(analysis: &Analysis, replayed: Option<&ReplayedJob>) -> S
             Percent(error.under_load)
         )
     });
-    let costs = |[step, without]: [f64; 2]| StragglerCosts {
-        step: step / 1e6,
-        without: without / step.max(1.0),
+    let costs = |outcome: &WhatIfOutcome| StragglerCosts {
+        step: outcome.before as f64 / 1e6,
+        without: outcome.after.time / outcome.before.max(1) as f64,
+        bounds: [outcome.after.low, outcome.after.high].map(|bound| bound / 1e6),
         number: analysis.first_straggler().map_or(0, |first| analysis.job.ranks[first.rank].number),
     };
-    let costs = replayed.and_then(|replayed| replayed.without_straggler).map(costs);
+    let costs = replayed.and_then(|replayed| replayed.without_straggler.as_ref()).map(costs);
     format!("{}{}", who_waits(analysis, costs), replay.unwrap_or_default())
 }
 
@@ -42,6 +44,8 @@ struct StragglerCosts {
     step: f64,
     /// The step in which it is as the others, as a multiple of that.
     without: f64,
+    /// The bounds of that step in milliseconds.
+    bounds: [f64; 2],
     /// The number of the rank.
     number: u32,
 }
@@ -54,9 +58,10 @@ impl StragglerCosts {
 
     fn sentence(self) -> String {
         let [without, step] = [self.step * self.without, self.step].map(Milliseconds);
+        let [low, high] = self.bounds.map(Milliseconds);
         match self.without <= 1.0 - NOTHING {
             true => format!(
-                "; with rank {} as the others a step takes {without} instead of {step}, by the replay",
+                "; with rank {} as the others a step takes {without} (95 %: {low} – {high}) instead of {step}, by the replay",
                 self.number
             ),
             false => format!("; the replayed step of {step} is no longer for that"),
