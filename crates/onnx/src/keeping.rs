@@ -31,7 +31,7 @@ pub(super) struct SharedExpressions<'a> {
     /// The nodes of the same module that read it, so far.
     readers: HashMap<&'a str, usize>,
     /// The merged results that notes name, by their names there.
-    restored: HashMap<&'a str, Feature>,
+    pub restored: HashMap<String, Feature>,
 }
 
 impl<'a> SharedExpressions<'a> {
@@ -102,7 +102,7 @@ impl<'a> GraphTranslation<'a> {
         let id = self.builder.insert(&self.free(noted), Op::Reshape(shape), &[feature.id]).ok()?;
         self.builder.set_runs(id, PytorchRun::Detached);
         let detached = Feature { id, ..feature };
-        self.expressions.restored.insert(noted, detached);
+        self.expressions.restored.insert(noted.to_owned(), detached);
         Some(detached)
     }
 
@@ -130,7 +130,7 @@ impl<'a> GraphTranslation<'a> {
             return Some(*known);
         }
         let copy = self.copy_of(feature)?;
-        self.expressions.restored.insert(noted, copy);
+        self.expressions.restored.insert(noted.to_owned(), copy);
         Some(copy)
     }
 

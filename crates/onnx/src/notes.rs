@@ -42,6 +42,11 @@ pub(super) fn generated_code(node: &NodeProto) -> Option<&str> {
     (code.starts_with("<eval_with_key>") && line.contains("torch.ops.aten.")).then_some(code)
 }
 
+/// Whether the exporter merged a program's `pad` into this convolution, as it notes its rules.
+pub(super) fn has_merged_pad(node: &NodeProto) -> bool {
+    note(node, RULES).contains("FuseConvPad")
+}
+
 /// Whether it makes numbers of 16 bits of others.
 pub(super) fn casts_to_16_bits(node: &NodeProto) -> bool {
     let call = note(node, OPERATION);

@@ -386,16 +386,26 @@ fn paddings_are_tensors_of_their_own_but_those_of_means() {
 /// The default exporter merges a `pad` into the convolution behind it; its note has what the convolution pads itself.
 #[test]
 fn padding_that_an_exporter_merged_is_taken_out_again() {
-    let noted = |padding: &str, pads: Vec<i64>| {
-        let note = format!("%c : call_function[target=torch.ops.aten.conv2d.default](args = (%pad, %p_w{padding}))");
-        let draft =
-            Draft::new().weight("w", [4, 3, 3, 3]).node("Conv", &["x", "w"], "y", vec![with::ints("pads", pads)]);
-        draft.noted("pkg.torch.onnx.fx_node", &note).output("y").ops()
+    let noted = |target: &str, arguments: &str, pads: Vec<i64>| {
+        let note = format!("%c : call_function[target=torch.ops.aten.{target}.default](args = ({arguments}))");
+        let convolve = |draft: Draft, output: &str| {
+            let draft = draft.node("Conv", &["x", "w"], output, vec![with::ints("pads", pads.clone())]);
+            draft.noted("pkg.torch.onnx.fx_node", &note).noted("pkg.onnxscript.rewriter.rule_name", "FuseConvPad")
+        };
+        let draft = convolve(convolve(Draft::new().weight("w", [4, 3, 3, 3]), "a"), "b");
+        draft.node("Add", &["a", "b"], "y", vec![]).output("y").ops()
     };
     let pad = |side| Op::Pad { sides: vec![[0, 0], side, side], fill: PaddingFill::Zeros };
-    assert_eq!(noted("", vec![1; 4]), [pad([1, 1]), conv(4, Window::square(3, 1, 0))]);
-    assert_eq!(noted(", None, [1, 1], [1, 1]", vec![1, 1, 3, 3]), [pad([0, 2]), conv(4, Window::square(3, 1, 1))]);
-    assert_eq!(noted(", None, [1, 1], [1, 1]", vec![1; 4]), [conv(4, Window::square(3, 1, 1))]);
+    let (add, alone) = (Op::Binary(BinaryFunction::Add), conv(4, Window::square(3, 1, 0)));
+    let own = conv(4, Window::square(3, 1, 1));
+    let once = noted("conv2d", "%pad, %p_w", vec![1; 4]);
+    assert_eq!(once, [pad([1, 1]), alone.clone(), alone.clone(), add.clone()], "both read one pad");
+    let (partly, wholly) = (vec![1, 1, 3, 3], vec![1; 4]);
+    let arguments = "%pad, %p_w, None, [1, 1], [1, 1]";
+    assert_eq!(noted("conv2d", arguments, partly), [pad([0, 2]), own.clone(), own.clone(), add.clone()]);
+    assert_eq!(noted("conv2d", arguments, wholly.clone()), [own.clone(), own, add.clone()]);
+    let of_norm = noted("relu", "%c", wholly);
+    assert_eq!(of_norm, [pad([1, 1]), alone.clone(), pad([1, 1]), alone, add]);
 }
 
 #[test]

@@ -49,16 +49,21 @@ impl<const N: usize> Extent<N> {
 /// The padding that a convolution does itself, and what was padded before it.
 ///
 /// The default exporter merges a `pad` into the convolution behind it (`FusePadIntoConv` of onnxscript), but its notes keep the convolution's own
-/// padding. Without notes, what both sides share is the convolution's, as `padding="same"` has it (`_convolution_same` of PyTorch).
+/// padding. If a batch normalisation was merged, too, the notes are of that, and all is taken to be of the `pad`, as of the layers that imitate TensorFlow.
+/// Without notes, what both sides share is the convolution's, as `padding="same"` has it (`_convolution_same` of PyTorch).
 pub(super) fn split<const N: usize>(call: &NodeCall, sides: Sides<N>) -> ([usize; N], Sides<N>) {
     let shared = sides.map(|[before, behind]| before.min(behind));
-    let own = noted_padding(call).filter(|own| (0..N).all(|axis| own[axis] <= shared[axis])).unwrap_or(shared);
+    let own = match noted_padding(call) {
+        Some(own) if (0..N).all(|axis| own[axis] <= shared[axis]) => own,
+        _ if notes::has_merged_pad(call.node) => [0; N],
+        _ => shared,
+    };
     (own, std::array::from_fn(|axis| sides[axis].map(|side| side - own[axis])))
 }
 
 /// The padding that a note gives for a convolution: the fifth of its arguments, zero where that is left out.
 fn noted_padding<const N: usize>(call: &NodeCall) -> Option<[usize; N]> {
-    if !notes::operation(call.node).contains("aten.conv") {
+    if !is_noted(call) {
         return None;
     }
     let arguments = notes::arguments(call.node);
@@ -68,7 +73,11 @@ fn noted_padding<const N: usize>(call: &NodeCall) -> Option<[usize; N]> {
     sizes.try_into().ok()
 }
 
-/// The image with zeros around it, if there are any to add.
+fn is_noted(call: &NodeCall) -> bool {
+    notes::operation(call.node).contains("aten.conv")
+}
+
+/// The image with zeros around it, if there are any to add. Convolutions of the same `pad`, as notes name it, read one tensor.
 pub(super) fn pad(
     to: &mut GraphTranslation,
     call: &NodeCall,
@@ -78,6 +87,17 @@ pub(super) fn pad(
     if sides.iter().all(|side| *side == [0; 2]) {
         return Ok(image);
     }
+    let merged = (is_noted(call) && notes::has_merged_pad(call.node))
+        .then(|| notes::arguments(call.node).first()?.strip_prefix('%'))
+        .flatten();
+    if let Some(known) = merged.and_then(|name| to.expressions.restored.get(name)) {
+        return Ok(*known);
+    }
     let sides = std::iter::once([0; 2]).chain(sides.iter().map(|side| side.map(|added| added as i64))).collect();
-    to.add_like(&format!("{}_padded", own_name(call)), Op::Pad { sides, fill: PaddingFill::Zeros }, &[image])
+    let name = format!("{}_padded", own_name(call));
+    let padded = to.add_like(&name, Op::Pad { sides, fill: PaddingFill::Zeros }, &[image])?;
+    if let Some(name) = merged {
+        to.expressions.restored.insert(name.to_owned(), padded);
+    }
+    Ok(padded)
 }
