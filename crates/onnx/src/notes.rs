@@ -63,11 +63,15 @@ pub(super) fn may_be_checkpointed(node: &NodeProto) -> bool {
     note(node, STACK).lines().any(calls)
 }
 
+/// Whether it is part of PyTorch's attention in one operation.
+pub(super) fn is_attention(node: &NodeProto) -> bool {
+    operation(node).contains("scaled_dot_product_attention")
+}
+
 /// The dropout rate of an attention, which the exporter notes in no other way: `dropout_p` is the fifth operand of
 /// `scaled_dot_product_attention`, and zero in evaluation mode.
 pub(super) fn attention_dropout(node: &NodeProto) -> Option<f32> {
-    let is_attention = operation(node).contains("scaled_dot_product_attention");
-    let rate = is_attention.then(|| arguments(node).get(4)?.parse().ok()).flatten()?;
+    let rate = is_attention(node).then(|| arguments(node).get(4)?.parse().ok()).flatten()?;
     (rate > 0.0).then_some(rate)
 }
 

@@ -320,14 +320,16 @@ fn attention_is_one_operation_where_it_was_one_in_pytorch() {
 #[test]
 fn attention_whose_weights_are_dropped_is_told_in_its_note_alone() {
     // As torch.onnx.export(model.train(), dynamo=True) of PyTorch 2.11 writes it: no Dropout, and the rate as the fifth operand.
-    let noted = |rate: &str| {
+    let noted = |query: &str, key: &str, rate: &str| {
         let call = "%scaled_dot_product_attention : [num_users=1] = \
             call_function[target=torch.ops.aten.scaled_dot_product_attention.default]";
         let note = format!("{call}(args = (%q, %k, %v, None, {rate}), kwargs = {{}})");
-        looked_up("q", "k", "scores").noted("pkg.torch.onnx.fx_node", &note).ops()
+        looked_up(query, key, "scores").noted("pkg.torch.onnx.fx_node", &note).ops()
     };
-    assert_eq!(noted("0.0"), [Op::Attention]);
-    let spelled = noted("0.1");
+    assert_eq!(noted("q", "k", "0.0"), [Op::Attention]);
+    // With a scale of 1, onnxscript's `aten_scaled_dot_product_attention` scales neither factor.
+    assert!(noted("x", "t", "0.0").contains(&Op::Attention));
+    let spelled = noted("q", "k", "0.1");
     let [.., Op::Softmax { .. }, Op::Dropout { rate }, Op::MatMul] = spelled[..] else { panic!("{spelled:?}") };
     assert!((rate - 0.1).abs() < 1e-6);
 }

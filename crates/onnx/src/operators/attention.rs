@@ -4,13 +4,13 @@
 //! of the scale (symbolic_opset14.py; onnxscript's `aten_scaled_dot_product_attention`), and as `Attention` for operator sets
 //! from 23 on. Attention written by hand scales once: the queries (timm without fused attention, Swin) or the scores. So an
 //! attention with both factors scaled, the keys after their transposition, is read as the one operation; any other stays in
-//! parts, as it runs. A module that itself scales both factors would be mistaken for it. If a mask of truths is added, rows in
-//! which everything is masked become zeros.
+//! parts, as it runs, unless a note of the default exporter says which it was: with a scale of 1 it scales nothing. A module that
+//! itself scales both factors would be mistaken for it. If a mask of truths is added, rows in which everything is masked become zeros.
 
 use super::contiguous;
 use super::normalisation::step;
 use crate::call::{NodeCall, NodeMisfit};
-use crate::notes::{attention_dropout, is_copied};
+use crate::notes::{attention_dropout, is_attention, is_copied};
 use crate::translate::{GraphTranslation, own_name};
 use crate::value::Feature;
 use perf4sight_network::{BinaryFunction, KeptReading, Node, NodeId, Op};
@@ -37,7 +37,7 @@ pub(super) fn fuse_attention(
     if let Some((softmax, rate)) = dropout_before(to, call, weights.id).filter(|_| read_once) {
         return with_dropout(to, call, [Feature { id: softmax, ..weights }, value], rate).map(Some);
     }
-    let Some(scores) = scores(to, weights.id).filter(|_| read_once && !apart) else { return Ok(None) };
+    let Some(scores) = scores(to, call, weights.id).filter(|_| read_once && !apart) else { return Ok(None) };
     // Attentions that we wrote as one operation are named so; those in parts stay so, though their batch now has an axis of its
     // own.
     if to.ours && !scores.named.starts_with(&format!("{}/", own_name(call))) {
@@ -106,7 +106,7 @@ fn with_dropout(
     to.add_like(own_name(call), Op::MatMul, &[kept, value])
 }
 
-fn scores(to: &GraphTranslation, weights: NodeId) -> Option<AttentionScores> {
+fn scores(to: &GraphTranslation, call: &NodeCall, weights: NodeId) -> Option<AttentionScores> {
     let last = to.builder.shape(weights).rank().checked_sub(1)?;
     let weights = made_safe(to, weights).unwrap_or(weights);
     let Op::Softmax { axis } = to.builder.node(weights).op else { return None };
@@ -119,8 +119,9 @@ fn scores(to: &GraphTranslation, weights: NodeId) -> Option<AttentionScores> {
         _ => (scores, None),
     };
     let (Op::MatMul, &[query, key]) = (&product.op, product.inputs.as_slice()) else { return None };
-    let named = product.name.clone();
-    Some(AttentionScores { query: step(to, query, "mul")?, turned: step(to, key, "mul")?, added, named })
+    let scaled = step(to, query, "mul").zip(step(to, key, "mul"));
+    let (query, turned) = scaled.or_else(|| is_attention(call.node).then_some((query, key)))?;
+    Some(AttentionScores { query, turned, added, named: product.name.clone() })
 }
 
 /// The weights, with zeros instead of NaN in rows where everything is masked, as exporters write masks of truths (`_safe_softmax`
