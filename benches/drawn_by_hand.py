@@ -1342,6 +1342,39 @@ class RotatedWindows(nn.Module):
 
 I = (4, 3, 32, 32)
 GELU = lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3))))
+class Padded(nn.Module):
+    """Convolutions whose program pads before them: around (`ZeroPad2d`), behind as TensorFlow does, or in front (causal)."""
+
+    def __init__(self, convolution, channels, sides, norm=None):
+        super().__init__()
+        self.convs = nn.ModuleList([convolution(channels if n == 0 else 32, 32, 3) for n in range(4)])
+        self.norms = nn.ModuleList([norm(32) if norm else nn.Identity() for _ in range(4)])
+        self.sides = sides
+        self.f = nn.Linear(32, 10)
+
+    def forward(self, x):
+        for conv, norm in zip(self.convs, self.norms):
+            x = F.relu(norm(conv(F.pad(x, self.sides))))
+        return self.f(x.flatten(2).mean(2))
+
+
+class PadsOnce(nn.Module):
+    """Two convolutions of one padded tensor, and a maximum and a mean that pad by themselves and before."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Conv2d(3, 32, 3, padding=1)
+        self.b = nn.Conv2d(32, 32, 3)
+        self.c = nn.Conv2d(32, 32, 3)
+        self.f = nn.Linear(32, 10)
+
+    def forward(self, x):
+        x = F.pad(F.relu(self.a(x)), (1, 1, 1, 1))
+        x = F.relu(self.b(x)) + F.relu(self.c(x))
+        x = F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=float("-inf")), 3, 2)
+        return self.f(F.avg_pool2d(x, 3, 1, 1).mean([2, 3]))
+
+
 NETS = {
     "scalar": (Scalar, (8, 16)),
     **{"layerscale_" + f: (lambda f=f: LayerScale(f), I) for f in ("view", "reshape", "unsqueeze", "none", "none4")},
@@ -1469,5 +1502,11 @@ NETS = {
         lambda: nn.Sequential(Lasts_in(), nn.Conv2d(3, 64, 3, 2, 1), nn.BatchNorm2d(64), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
         (8, 3, 96, 96),
     ),
+    "padded_around": (lambda: Padded(nn.Conv2d, 3, (1, 1, 1, 1)), (4, 3, 64, 64)),
+    "padded_and_folded": (lambda: Padded(nn.Conv2d, 3, (1, 1, 1, 1), nn.BatchNorm2d), (4, 3, 64, 64)),
+    "padded_behind": (lambda: Padded(nn.Conv2d, 3, (0, 2, 0, 2)), (4, 3, 64, 64)),
+    "causal": (lambda: Padded(nn.Conv1d, 8, (2, 0)), (4, 8, 1024)),
+    "pads_once": (PadsOnce, (4, 3, 64, 64)),
+    "same_even": (lambda: nn.Sequential(nn.Conv2d(3, 32, 4, padding="same"), nn.ReLU(), nn.Conv2d(32, 32, 3, padding="same", dilation=2)), (4, 3, 64, 64)),
     "depthwise_volume": (lambda: nn.Sequential(nn.Conv3d(24, 24, 3, padding=1, groups=24)), (2, 24, 16, 16, 16)),
 }

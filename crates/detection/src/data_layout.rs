@@ -20,7 +20,7 @@ pub(super) fn check(data: &Path) -> Result<()> {
     }
     match images(data)? {
         0 => Err(Error::input("it lists no image")
-            .file(&data.join(LIST))
+            .file(data.join(LIST))
             .expected("a line for each image, which begins with its name")),
         _ => Ok(()),
     }

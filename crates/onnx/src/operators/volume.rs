@@ -29,7 +29,7 @@ pub(super) fn pool(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let is_mean = call.node.op_type() == "AveragePool";
     let is_alike = sides.iter().all(|[before, behind]| before == behind);
     // Zeros that are added first would change a maximum and the denominator of a mean.
-    if !is_alike && !(is_mean && count_include_pad) {
+    if !(is_alike || is_mean && count_include_pad) {
         return Err(NodeMisfit::Unsupported);
     }
     let (padding, added) = if is_alike { (sides.map(|side| side[0]), [[0; 2]; 3]) } else { ([0; 3], sides) };
