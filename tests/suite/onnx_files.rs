@@ -24,7 +24,7 @@ fn zoo_networks() -> impl Iterator<Item = Network> {
 
 /// What reads `[6, 20, 20]` and leaves an image.
 fn images() -> Vec<Op> {
-    let window = Window { kernel: [3, 5], stride: [2, 1], padding: [1, 2, 0, 1], dilation: [1, 2], ceil: false };
+    let window = Window { kernel: [3, 5], stride: [2, 1], padding: [1, 2, 1, 2], dilation: [1, 2], ceil: false };
     let conv = Op::Conv(Conv { out_channels: 8, window: window.clone(), groups: 2, bias: true });
     let pooling = Window { padding: [0, 1, 0, 1], dilation: [1, 1], ..window };
     let mut chain = vec![conv, Op::BatchNorm { axis: 0 }];
@@ -280,7 +280,10 @@ fn op(choice: Choice, shape: &Shape) -> Op {
     match kind % 16 {
         0 | 1 => {
             let groups = if flag { shape.channels() } else { 1 };
-            let window = Window { ceil: false, dilation: [1 + a % 2, 1], ..window };
+            // What differs between both sides is a padding before the convolution, as PyTorch has it.
+            let [rows, columns] = [a % 2, b % 2];
+            let padding = [rows, columns, rows, columns];
+            let window = Window { ceil: false, dilation: [1 + a % 2, 1], padding, ..window };
             Op::Conv(Conv { out_channels: groups * (1 + b % 4), window, groups, bias: flag })
         }
         2 => Op::BatchNorm { axis: 0 },
