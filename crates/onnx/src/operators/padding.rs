@@ -48,7 +48,7 @@ impl<const N: usize> Extent<N> {
 
 /// The padding that a convolution does itself, and what was padded before it.
 ///
-/// The default exporter merges a `pad` into the convolution behind it (`FusePadIntoConv` of onnxscript), but its notes keep the convolution's own
+/// The default exporter merges a `pad` into the convolution behind it (`FuseConvPad` of onnxscript), but its notes keep the convolution's own
 /// padding. If a batch normalisation was merged, too, the notes are of that, and all is taken to be of the `pad`, as of the layers that imitate TensorFlow.
 /// Without notes, what both sides share is the convolution's, as `padding="same"` has it (`_convolution_same` of PyTorch).
 pub(super) fn split<const N: usize>(call: &NodeCall, sides: Sides<N>) -> ([usize; N], Sides<N>) {
@@ -63,7 +63,7 @@ pub(super) fn split<const N: usize>(call: &NodeCall, sides: Sides<N>) -> ([usize
 
 /// The padding that a note gives for a convolution: the fifth of its arguments, zero where that is left out.
 fn noted_padding<const N: usize>(call: &NodeCall) -> Option<[usize; N]> {
-    if !is_noted(call) {
+    if !has_note_of_convolution(call) {
         return None;
     }
     let arguments = notes::arguments(call.node);
@@ -73,7 +73,7 @@ fn noted_padding<const N: usize>(call: &NodeCall) -> Option<[usize; N]> {
     sizes.try_into().ok()
 }
 
-fn is_noted(call: &NodeCall) -> bool {
+fn has_note_of_convolution(call: &NodeCall) -> bool {
     notes::operation(call.node).contains("aten.conv")
 }
 
@@ -87,7 +87,7 @@ pub(super) fn pad(
     if sides.iter().all(|side| *side == [0; 2]) {
         return Ok(image);
     }
-    let merged = (is_noted(call) && notes::has_merged_pad(call.node))
+    let merged = (has_note_of_convolution(call) && notes::has_merged_pad(call.node))
         .then(|| notes::arguments(call.node).first()?.strip_prefix('%'))
         .flatten();
     if let Some(known) = merged.and_then(|name| to.expressions.restored.get(name)) {

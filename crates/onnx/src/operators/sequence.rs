@@ -12,8 +12,8 @@ use perf4sight_network::{Conv, ConvTranspose, Op, Shape, Window};
 pub(super) fn conv(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let [out_channels, seen, length] = call.fixed(1)?;
     let groups = size(call.int("group").unwrap_or(1))?;
-    let (window, sides) = window(to, call, length)?;
-    let ([own], added) = padding::split(call, [sides]);
+    let window = window(to, call, length)?;
+    let ([own], added) = padding::split(call, [[window.padding[1], window.padding[3]]]);
     let window = Window { padding: [0, own, 0, own], ..window };
     if let Some(rows) = stack::rows(to, call)? {
         let rows = padding::pad(to, call, rows, &[[0; 2], [0; 2], added[0]])?;
@@ -37,7 +37,7 @@ pub(super) fn transposed(to: &mut GraphTranslation, call: &NodeCall) -> CallResu
         Some(&[after]) => size(after)?,
         Some(_) => return Err(NodeMisfit::Wrong("has an output_padding that is none of a sequence".into())),
     };
-    let (window, _) = window(to, call, length)?;
+    let window = window(to, call, length)?;
     let image = image(to, call)?;
     check_channels(to, image, channels, 1)?;
     let conv = Conv { out_channels: of_group.saturating_mul(groups), window, groups, bias: to.has_bias(call) };
@@ -54,7 +54,7 @@ fn of_row(to: &mut GraphTranslation, call: &NodeCall, result: &[Value]) -> CallR
 
 pub(super) fn pool(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     let Some(&[length]) = call.ints("kernel_shape") else { return Err(NodeMisfit::Unsupported) };
-    let window = Window { ceil: call.flag("ceil_mode"), ..window(to, call, size(length)?)?.0 };
+    let window = Window { ceil: call.flag("ceil_mode"), ..window(to, call, size(length)?)? };
     if let Some(rows) = stack::rows(to, call)? {
         let result = stack::pool_every(to, call, rows, &window)?;
         return stack::of_rows(to, call, result);
@@ -85,8 +85,8 @@ fn sequence(to: &mut GraphTranslation, call: &NodeCall, row: Feature) -> CallRes
     single(to.add_like(&format!("{}_sequence", own_name(call)), Op::Reshape(shape), &[row])?)
 }
 
-/// The window as a row of an image, and its padding.
-fn window(to: &GraphTranslation, call: &NodeCall, length: usize) -> Result<(Window, [usize; 2]), NodeMisfit> {
+/// The window as a row of an image.
+fn window(to: &GraphTranslation, call: &NodeCall, length: usize) -> Result<Window, NodeMisfit> {
     let one = |name: &str| match call.ints(name) {
         None | Some([]) => Ok(1),
         Some(&[value]) => size(value),
@@ -97,6 +97,5 @@ fn window(to: &GraphTranslation, call: &NodeCall, length: usize) -> Result<(Wind
     let extent = Extent { image: [image], kernel: [length], stride: [stride], dilation: [dilation] };
     let [[before, behind]] = extent.sides(call)?;
     let padding = [0, before, 0, behind];
-    let window = Window { kernel: [1, length], stride: [1, stride], padding, dilation: [1, dilation], ceil: false };
-    Ok((window, [before, behind]))
+    Ok(Window { kernel: [1, length], stride: [1, stride], padding, dilation: [1, dilation], ceil: false })
 }

@@ -117,16 +117,10 @@ fn apply_to_every(
 
 fn as_volume_window(window: &Window) -> Result<VolumeWindow, NodeMisfit> {
     let Window { kernel, stride, padding: [top, left, bottom, right], dilation, ceil } = *window;
+    if [top, left] != [bottom, right] {
+        return Err(NodeMisfit::Unsupported);
+    }
     let deep = |shallow: usize, [height, width]: [usize; 2]| [shallow, height, width];
     let padding = deep(0, [top, left]);
-    match [top, left] == [bottom, right] {
-        true => Ok(VolumeWindow {
-            kernel: deep(1, kernel),
-            stride: deep(1, stride),
-            padding,
-            dilation: deep(1, dilation),
-            ceil,
-        }),
-        false => Err(NodeMisfit::Unsupported),
-    }
+    Ok(VolumeWindow { kernel: deep(1, kernel), stride: deep(1, stride), padding, dilation: deep(1, dilation), ceil })
 }

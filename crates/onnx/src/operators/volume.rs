@@ -48,7 +48,7 @@ fn volume(to: &GraphTranslation, call: &NodeCall) -> Result<Feature, NodeMisfit>
     }
 }
 
-/// The window without its padding, and that.
+/// The window without its padding, and the padding.
 fn window(to: &GraphTranslation, call: &NodeCall, kernel: [usize; 3]) -> Result<(VolumeWindow, Sides<3>), NodeMisfit> {
     let &[_, depth, height, width] = to.builder.shape(volume(to, call)?.id).dims() else {
         return Err(NodeMisfit::Unsupported);
