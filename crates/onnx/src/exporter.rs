@@ -9,11 +9,11 @@
 mod constants;
 mod operands;
 
-pub(super) use constants::ConstantOrigin;
+pub(super) use constants::{ConstantOrigin, is_named_after_view};
 pub(super) use operands::NotedOperand;
 
 use super::file::Initializer;
-use super::notes::{arguments, module, noted_tensors, operation, reads_parameter};
+use super::notes::{arguments, is_of_causal_mask, module, noted_tensors, operation, reads_parameter};
 use super::schema::{GraphProto, NodeProto};
 use constants::ExportedConstant;
 use hashbrown::{HashMap, HashSet};
@@ -37,6 +37,7 @@ pub(super) struct ExporterNotes<'a> {
     computed: HashMap<&'a str, ExportedConstant<'a>>,
     /// The modules that multiply by filters which the exporter computed, and the names of the filters.
     products: BTreeMap<&'a str, &'a str>,
+    has_causal_masks: bool,
 }
 
 impl<'a> ExporterNotes<'a> {
@@ -60,6 +61,7 @@ impl<'a> ExporterNotes<'a> {
             buffers: lines().filter(|line| line.kind == "BUFFER").map(|line| line.target).chain(buffers).collect(),
             computed: HashMap::new(),
             products: BTreeMap::new(),
+            has_causal_masks: false,
             marked,
             parameters,
         };
@@ -75,11 +77,17 @@ impl<'a> ExporterNotes<'a> {
         exporter.products =
             graph.node.iter().filter_map(|node| exporter.computed_filters(node, initializers)).collect();
         exporter.computed = constants::computed_constants(&exporter, &graph.node, initializers);
+        exporter.has_causal_masks = graph.node.iter().any(is_of_causal_mask);
         exporter
     }
 
     pub fn has_notes(&self) -> bool {
         !self.marked.is_empty() && !self.parameters.is_empty()
+    }
+
+    /// Whether the code of transformers makes masks in it.
+    pub fn has_causal_masks(&self) -> bool {
+        self.has_causal_masks
     }
 
     pub fn is_parameter(&self, name: &str) -> bool {

@@ -196,7 +196,7 @@ impl<'a> GraphTranslation<'a> {
             return;
         }
         self.noticed.unsure(UnsureReason::Function);
-        if self.keeping == KeptReading::Least {
+        if self.keeping != KeptReading::Most {
             self.builder.set_runs_from(first, PytorchRun::InFunction);
         }
     }

@@ -75,6 +75,21 @@ pub(super) fn attention_dropout(node: &NodeProto) -> Option<f32> {
     (rate > 0.0).then_some(rate)
 }
 
+/// Whether it is an attention whose heads of queries share heads of keys and values, as an operand says.
+pub(super) fn shares_heads(node: &NodeProto) -> bool {
+    is_attention(node) && note(node, OPERATION).contains("enable_gqa: True")
+}
+
+/// Whether it is an attention with a mask that the program computes: `attn_mask` is the fourth operand.
+pub(super) fn is_masked_attention(node: &NodeProto) -> bool {
+    is_attention(node) && arguments(node).get(3).is_some_and(|mask| mask.starts_with('%'))
+}
+
+/// Whether the code of transformers made it for a causal mask.
+pub(super) fn is_of_causal_mask(node: &NodeProto) -> bool {
+    ["create_causal_mask(", "create_sliding_window_causal_mask("].iter().any(|call| note(node, STACK).contains(call))
+}
+
 /// Whether a program's own `view`, `reshape` or `flatten` may be what a node is of; not one that the exporter needs for another operation, such as the transposed keys of
 /// an attention.
 pub(super) fn is_reshaped(node: &NodeProto) -> bool {

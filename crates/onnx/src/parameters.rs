@@ -1,6 +1,7 @@
 //! How operations read a file's parameters: tied layers, trained elements, parameters that become nodes of their own.
 
 use super::call::{NodeCall, NodeMisfit};
+use super::exporter::is_named_after_view;
 use super::translate::{GraphTranslation, own_name, stem};
 use super::value::{Feature, FixedTensor, HeldTensor, Value, WeightTensor, WeightView, elements};
 use super::warning::UnsureReason;
@@ -89,7 +90,7 @@ impl GraphTranslation<'_> {
 
     /// Records how the weight of a layer is computed, if it is no parameter.
     fn count_computing(&mut self, node: NodeId, value: &Value) {
-        let Value::Weight(WeightTensor { made: Some(made), .. }) = value else { return };
+        let Value::Weight(WeightTensor { made: Some(made), tensor, .. }) = value else { return };
         if self.ours {
             return;
         }
@@ -105,7 +106,10 @@ impl GraphTranslation<'_> {
         if is_open {
             self.noticed.unsure(UnsureReason::ComputedWeight);
         }
-        self.builder.set_computing(node, computing);
+        // Named after a view, it is one of a parameter in most programs (`x @ weight.T`).
+        if !is_computed_ahead || self.keeping == KeptReading::Most || !is_named_after_view(tensor) {
+            self.builder.set_computing(node, computing);
+        }
     }
 
     /// The first node that read the value at this input, if it is certainly the same tensor.

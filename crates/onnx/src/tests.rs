@@ -9,8 +9,8 @@ pub(crate) use super::schema::{
 };
 pub(crate) use super::*;
 pub(crate) use perf4sight_network::{
-    Activation, Affine, BinaryFunction, Conv, ElementKind, Linear, NetworkBuilder, NodeId, Op, PaddingFill, Shape,
-    Window,
+    Activation, Affine, BinaryFunction, Conv, ElementKind, Linear, NetworkBuilder, NodeId, Op, PaddingFill, PytorchRun,
+    Shape, Window,
 };
 pub(crate) use prost::Message;
 use std::os::unix::fs::symlink;
@@ -315,6 +315,54 @@ fn attention_is_one_operation_where_it_was_one_in_pytorch() {
     assert_eq!(whole.ops(), [Op::Attention]);
     // 8 queries and 8 keys of 8 features, and as many products with the values, for each of 3 heads.
     assert_eq!(whole.load().network.macs(), 3 * 2 * 8 * 8 * 8);
+}
+
+/// `saved_tensors_hooks` on PyTorch 2.13's attention of 6 heads of queries: with `enable_gqa` it saves keys and values of 3 heads as they are, without it
+/// those of one.
+#[test]
+fn heads_that_queries_share_are_read_where_they_lie() {
+    let views = |network: &Network| network.nodes().iter().filter(|node| node.runs == PytorchRun::View).count();
+    let queries = |draft: Draft| draft.node("Concat", &["x", "x"], "q", vec![with::int("axis", 1)]);
+    let shared = queries(Draft::opset(23).image()).node("Attention", &["q", "x", "x"], "y", vec![]).output("y");
+    assert_eq!(views(&shared.load().network), 2);
+
+    let one = Draft::new().numbers("0", &[0]).numbers("1", &[1]).number("s", 0.59);
+    let one = one.node("Slice", &["x", "0", "1", "1"], "one", vec![]).node("Mul", &["x", "s"], "scaled", vec![]);
+    let turned = one.node("Transpose", &["one"], "t", vec![with::ints("perm", vec![0, 1, 3, 2])]);
+    let scores = turned.node("Mul", &["t", "s"], "k", vec![]).node("MatMul", &["scaled", "k"], "scores", vec![]);
+    let weights = scores.node("Softmax", &["scores"], "w", vec![with::int("axis", -1)]);
+    let ops = weights.node("MatMul", &["w", "one"], "y", vec![]).output("y").ops();
+    assert!(
+        ops.ends_with(&[Op::Expand(Shape::new([3, 8, 8])), Op::Expand(Shape::new([3, 8, 8])), Op::Attention]),
+        "{ops:?}"
+    );
+}
+
+/// transformers 5 (`use_gqa_in_sdpa`) repeats heads under a mask alone, which it makes in an export and leaves out in a run where nothing is padded.
+#[test]
+fn heads_that_transformers_repeats_in_an_export_alone_may_be_read_where_they_lie() {
+    let of_mask = "File \"/net.py\", line 372, in forward\n    mask = create_causal_mask(**mask_kwargs)";
+    let call = "%sdpa : [num_users=1] = call_function[target=torch.ops.aten.scaled_dot_product_attention.default]";
+    let repeated = |stack: &str| {
+        let draft = Draft::opset(23).image().node("Concat", &["x", "x"], "q", vec![with::int("axis", 1)]);
+        let draft =
+            draft.noted("pkg.torch.onnx.stack_trace", stack).numbers("2", &[2]).numbers("wide", &[1, 3, 2, 8, 8]);
+        let draft = draft.numbers("heads", &[0, 6, 8, 8]).node("Unsqueeze", &["x", "2"], "apart", vec![]);
+        let draft = draft.node("Expand", &["apart", "wide"], "copies", vec![]).node(
+            "Reshape",
+            &["copies", "heads"],
+            "k",
+            vec![],
+        );
+        let note = format!("{call}(args = (%q, %k, %k, %mask), kwargs = {{}})");
+        draft.node("Attention", &["q", "k", "k"], "y", vec![]).noted("pkg.torch.onnx.fx_node", &note).output("y").load()
+    };
+    let views = |network: &Network| network.nodes().iter().filter(|node| node.runs == PytorchRun::View).count();
+    let of_library = repeated(of_mask);
+    let [least, most] = of_library.network.other_readings() else { panic!("two more readings") };
+    assert_eq!([least, &of_library.network, most].map(views), [1, 1, 0]);
+    assert!(of_library.warnings.iter().any(|warning| warning.contains("whether transformers repeats the heads")));
+    assert_eq!(views(&repeated("File \"/net.py\", line 372, in forward\n    mask = make_mask(x)").network), 0);
 }
 
 #[test]

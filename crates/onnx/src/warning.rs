@@ -82,6 +82,8 @@ pub(super) enum UnsureReason {
     Variance,
     /// Whether parts that are joined in another order are those of one operator.
     Parts,
+    /// Whether an attention repeats the heads that its queries share.
+    SharedHeads,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -326,6 +328,9 @@ impl UnsureReason {
             UnsureReason::Variance => "whether the mean of squared differences from a mean is `var`",
             UnsureReason::Parts => {
                 "whether parts that are joined in another order are of `roll` or `split`, or cut out one by one"
+            }
+            UnsureReason::SharedHeads => {
+                "whether transformers repeats the heads of keys and values that several heads of queries share, as it does only under a mask, where samples are padded"
             }
         }
     }

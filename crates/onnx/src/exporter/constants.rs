@@ -79,13 +79,20 @@ fn is_copied(name: &str) -> bool {
     is_by(name, "expand")
 }
 
+/// Whether the operation in a tensor's name, perhaps with its module, is a view, which makes nothing of its own.
+pub(crate) fn is_named_after_view(name: &str) -> bool {
+    is_by(name.rsplit('.').next().unwrap_or(name), "t numpy permute transpose view reshape unsqueeze squeeze")
+}
+
 impl ExportedConstant<'_> {
     /// Whether the operation in a tensor's name gives as many elements as it reads.
     fn keeps_elements(&self, name: &str) -> bool {
         const EACH: &str = "expand neg exp log abs sqrt rsqrt reciprocal sigmoid tanh softplus softmax relu clamp pow";
-        // The other operand of a vector is most often a number, and a view of it has its elements.
-        const VECTOR: &str = "mul div add sub view reshape unsqueeze squeeze";
-        is_by(name, EACH) || self.dims.iter().filter(|&&dim| dim > 1).count() < 2 && is_by(name, VECTOR)
+        // The other operand of a vector is most often a number.
+        const VECTOR: &str = "mul div add sub";
+        is_by(name, EACH)
+            || is_named_after_view(name)
+            || self.dims.iter().filter(|&&dim| dim > 1).count() < 2 && is_by(name, VECTOR)
     }
 
     /// How many rows of a parameter a tensor represents: if a module takes one after the other, exporters keep one of equal ones.
@@ -181,14 +188,20 @@ impl ExporterNotes<'_> {
         Some(if module.is_empty() { name.to_string() } else { format!("{module}.{name}") })
     }
 
-    /// The missing parameters that a tensor of a module may come from: the module's own, otherwise those of inner modules. A copy
-    /// for every sample may come from any outer module, and a lookup from any table.
+    /// Whether a module reads a computed tensor, which its missing parameters are then of.
+    fn reads_computed(&self, module: &str) -> bool {
+        self.computed.values().any(|constant| constant.modules.contains(&module))
+    }
+
+    /// The missing parameters that a tensor of a module may come from: the module's own, otherwise those of inner modules that read no computed tensor
+    /// themselves. A copy for every sample may come from any outer module, and a lookup from any table.
     fn missing_for(&self, name: &str, module: &str) -> Vec<&str> {
         let missing =
             |is: &dyn Fn(&str) -> bool| -> Vec<&str> { self.missing.iter().copied().filter(|name| is(name)).collect() };
         let mut found = missing(&|name| split_name(name).0 == module);
         if found.is_empty() && !module.is_empty() {
-            found = missing(&|name| name.strip_prefix(module).is_some_and(|rest| rest.starts_with('.')));
+            let is_inner = |name: &str| name.strip_prefix(module).is_some_and(|rest| rest.starts_with('.'));
+            found = missing(&|name| is_inner(name) && !self.reads_computed(split_name(name).0));
         }
         if found.is_empty() && is_looked_up(name) {
             found = missing(&|name| name.ends_with(".weight"));

@@ -9,11 +9,12 @@
 
 use super::contiguous;
 use super::normalisation::step;
+use super::shared_heads;
 use crate::call::{NodeCall, NodeMisfit};
 use crate::notes::{attention_dropout, is_attention, is_copied};
 use crate::translate::{GraphTranslation, own_name};
 use crate::value::Feature;
-use perf4sight_network::{BinaryFunction, KeptReading, Node, NodeId, Op};
+use perf4sight_network::{BinaryFunction, KeptReading, Node, NodeId, Op, Shape};
 
 struct AttentionScores {
     query: NodeId,
@@ -47,14 +48,14 @@ pub(super) fn fuse_attention(
     let like = |id: NodeId| Feature { id, ..value };
     let key = turned_back(to, call, like(turned))?;
     let inputs: Vec<Feature> = [query, key.id, value.id].into_iter().chain(added).map(like).collect();
-    // Repeated heads, and masks for the whole batch, are more than one operation.
-    let fits = {
-        let shapes: Vec<_> = inputs.iter().map(|input| to.builder.shape(input.id)).collect();
-        Op::Attention.shape(&shapes).is_ok()
-    };
-    if !fits {
+    // Masks for the whole batch are more than one operation.
+    let shapes: Vec<Shape> = inputs.iter().map(|input| to.builder.shape(input.id).clone()).collect();
+    let wanted = shared_heads::for_all_queries(&shapes);
+    if Op::Attention.shape(&wanted.iter().collect::<Vec<_>>()).is_err() {
         return Ok(None);
     }
+    let inputs = shared_heads::expand_to(to, call, inputs, wanted)?;
+    shared_heads::read_in_place(to, call, [inputs[1], inputs[2]]);
     let inputs = contiguous_operands(to, call, inputs)?;
     to.add_like(own_name(call), Op::Attention, &inputs).map(Some)
 }

@@ -19,6 +19,7 @@ mod pooling;
 mod recurrent;
 mod sequence;
 mod shapes;
+mod shared_heads;
 pub(super) mod sizing;
 mod stack;
 pub(super) mod unknown;

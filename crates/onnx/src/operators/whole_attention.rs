@@ -4,7 +4,7 @@ use crate::batch::BatchAxis;
 use crate::call::{CallResult, NodeCall, NodeMisfit};
 use crate::translate::{GraphTranslation, own_name, single};
 use crate::value::Feature;
-use perf4sight_network::{Activation, BinaryFunction, Op, Shape};
+use perf4sight_network::{Activation, BinaryFunction, Op, PytorchRun, Shape};
 
 /// `softmax(queries x keys x scale + mask) x values`, head by head.
 pub(super) fn attention(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
@@ -22,6 +22,7 @@ pub(super) fn attention(to: &mut GraphTranslation, call: &NodeCall) -> CallResul
     let [keys, values] =
         [("keys", keys), ("values", values)].map(|(what, of)| repeat_heads(to, call, (what, of), count));
     let (keys, values) = (keys?, values?);
+    super::shared_heads::read_in_place(to, call, [keys, values]);
     let name = if merged { format!("{}_product", own_name(call)) } else { own_name(call).to_string() };
     let result = product(to, call, &name, [queries, keys, values])?;
     if !merged {
@@ -82,7 +83,11 @@ fn repeat_heads(
         step(to, call, &format!("{what}_grouped"), Op::Reshape(Shape::new([own, 1, tokens, features])), &[of])?;
     let shape = Shape::new([own, count / own, tokens, features]);
     let copied = step(to, call, &format!("{what}_copied"), Op::Expand(shape), &[grouped])?;
-    step(to, call, &format!("{what}_repeated"), Op::Reshape(Shape::new([count, tokens, features])), &[copied])
+    let shape = Shape::new([count, tokens, features]);
+    let repeated = step(to, call, &format!("{what}_repeated"), Op::Reshape(shape), &[copied])?;
+    // What the operator repeats, PyTorch reads where it lies.
+    to.builder.set_runs(repeated.id, PytorchRun::View);
+    Ok(repeated)
 }
 
 /// One operation, unless a hyperbolic tangent limits the scores, which PyTorch's own does not have. A mask stored in the file is
