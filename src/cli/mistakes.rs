@@ -87,6 +87,10 @@ fn without_dashes(spec: &VerbSpec, typed: &[String], unknown: &str) -> Option<Er
 fn unknown_flag(spec: Option<&VerbSpec>, unknown: &str) -> Option<Error> {
     let flag = unknown.split('=').next().filter(|word| word.starts_with('-'))?;
     let word = flag.trim_start_matches('-');
+    if word.starts_with(|first: char| first.is_ascii_digit()) {
+        let error = Error::usage(format!("{flag} is read as an option, and no setting is a number below 0"));
+        return Some(error.help("give an amount without a dash"));
+    }
     let own = || spec.into_iter().flat_map(settings);
     let flags: Vec<String> = match spec {
         Some(_) => own().filter_map(Setting::flag).chain(["quiet", "json", "help"].map(str::to_owned)).collect(),

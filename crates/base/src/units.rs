@@ -81,11 +81,12 @@ impl Bytes {
     /// use perf4sight_base::units::Bytes;
     /// assert_eq!([8192.0, 1300.0, 0.5].map(|mib| Bytes::from_mib(mib).in_full()), ["8 GiB", "1300 MiB", "512 KiB"]);
     /// assert_eq!([8_000_000_000, 1_500_000_000].map(|bytes| Bytes(bytes).in_full()), ["8 GB", "1500 MB"]);
-    /// assert_eq!(Bytes(1_500_000_001).in_full(), "1430.5 MiB");
+    /// assert_eq!([Bytes(1_500_000_001), Bytes::from_mib(28.5)].map(Bytes::in_full), ["1430.5 MiB", "28.5 MiB"]);
     /// ```
     pub fn in_full(self) -> String {
         let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1 << 10, "KiB")];
-        match units.into_iter().find(|(unit, _)| self.0.is_multiple_of(*unit)) {
+        let is_whole = |unit: u64| self.0.is_multiple_of(unit) && (unit != 1 << 10 || self.0 < 1 << 20);
+        match units.into_iter().find(|(unit, _)| is_whole(*unit)) {
             Some((unit, name)) => format!("{} {name}", self.0 / unit),
             None => format!("{:.1} MiB", self.mib()),
         }

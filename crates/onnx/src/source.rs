@@ -37,7 +37,7 @@ pub(super) struct GraphInput {
 const INPUTS: &str = "export a network whose inputs are tensors with the batch first, such as images of shape [batch, channels, height, width] \
                       or ids of words of shape [batch, words]";
 const ELEMENTS: &str = "export a network that reads floating point, ids in int64 or int32, or masks in bool";
-const FIXED_SIZE: &str = "export with fixed sizes; only the batch may be dynamic";
+const FIXED_SIZE: &str = "export with fixed sizes; only the batch may be dynamic, which is the first axis, or one with \"batch\" in its name";
 
 pub(super) fn data(graph: &GraphProto, initializers: &[Initializer]) -> Result<Vec<GraphInput>, FileProblem> {
     let data = read_by(graph, initializers);

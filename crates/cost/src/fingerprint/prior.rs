@@ -40,6 +40,11 @@ impl Fingerprint {
         self.fitted.threads().filter(|_| self.is_prior())
     }
 
+    /// Whether it is of memory, and tensors live in a processor's.
+    pub fn is_on_processor(&self) -> bool {
+        self.fitted.is_on_processor()
+    }
+
     /// Total memory of the profiled device, where it is known.
     pub fn capacity(&self) -> Option<Bytes> {
         self.fitted.capacity()

@@ -23,6 +23,9 @@ pub(super) struct RowLine {
     pub pass: StepPart,
 }
 
+/// The most memory that a step can use, as a multiple of its device's: the rest would be swap.
+const MOST_USED: f64 = 4.0;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MissingColumn {
     /// It is not a file of rows.
@@ -155,6 +158,23 @@ impl RowLine {
         let workload = Workload::published(stage, 1);
         let record = RowRecord::new(Variant::new("", 0), workload, MeasurementOutcome::Measured, reading);
         RowLine { variable, record, operation: None, pass: StepPart::Step }
+    }
+
+    /// Refuses a step that passed with more memory than its device has, swap included: numbers in another unit.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn check_memory(&self) -> Result<()> {
+        let RowReading::Memory(MemoryColumns { used: Some(used), capacity: Some(capacity), .. }) = self.record.reading
+        else {
+            return Ok(());
+        };
+        if !self.record.outcome.passed() || used.mib() <= MOST_USED * capacity.mib() {
+            return Ok(());
+        }
+        Err(Error::input(format!("a step used {used} of a device that has {capacity}"))
+            .expected("mem_used and capacity in MiB")
+            .help("correct the row or remove it"))
     }
 
     pub fn cells(&self) -> Vec<String> {

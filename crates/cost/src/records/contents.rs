@@ -116,6 +116,7 @@ impl<'a> RowHeader<'a> {
             let text = cells.get(*place).unwrap_or_default();
             column.read(&RowCell { file: self.file, line, column: column.name, text }, &mut read)?;
         }
+        read.check_memory().map_err(|error| error.file(self.file).line(line))?;
         Ok(read)
     }
 }

@@ -59,7 +59,7 @@ const WEIGHTS: Setting = flag("weights")
     .help("Write the remaining weights too, instead of shapes alone.");
 
 /// What a file of operations alone does not have of the file that it was made from.
-const CLOSED: &str = "its memory is predicted without an interval, although that of the original has one: it holds the likeliest operations alone; with --weights it \
+const CLOSED: &str = "where the memory of the original is predicted with an interval, that of this file has none: it holds the likeliest operations alone; with --weights it \
                       keeps the form of the original, and its interval";
 
 /// Layers that are listed at most where the level cannot be reached.
@@ -207,7 +207,7 @@ impl Prune {
         ));
         Err(match (limit, self.keep.is_empty()) {
             (PruningLimit::NothingToPrune, true) => {
-                error.expected("channels between layers that nothing listed here needs")
+                error.expected("channels that only layers read; those of the input, the output and sums with them stay")
             }
             (PruningLimit::NothingToPrune, false) => error.help("keep fewer layers"),
             (PruningLimit::TooMany | PruningLimit::Together | PruningLimit::Minimums { .. }, none_kept) => error

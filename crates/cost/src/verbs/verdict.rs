@@ -58,7 +58,7 @@ pub(super) fn place(asked: Option<String>, limit: Option<MemoryLimit>, device: &
             format!("the {} of {device}", bytes.in_full())
         }
         (None, Some(MemoryLimit { bytes, counts: CountedMemory::Tensors })) => {
-            format!("the {} that the profile of {device} allowed {tensors}", bytes.in_full())
+            format!("the {} that the profile of {device} left to {tensors}", bytes.in_full())
         }
     }
 }

@@ -26,6 +26,8 @@ pub(in crate::fingerprint) struct ProfiledNetworks {
 pub(in crate::fingerprint) struct Extrapolation {
     /// The architecture that it shares with measured networks, if it is one of their levels.
     pub family: Option<String>,
+    /// Whether it differs from all measured networks in more than operations that are not understood.
+    pub is_unlike: bool,
     /// Operations of kinds that were never measured.
     pub operations: BTreeSet<NodeId>,
     /// Distance of its sizes from the measured range, as natural logarithms of factors.
@@ -118,7 +120,9 @@ impl ProfiledNetworks {
             true => matches!(node.op, Op::Unknown(_)),
             false => OperationKind::new(network, node).is_some_and(|kind| unseen.contains(&kind)),
         };
+        let differences = self.out_of_distribution(network);
         Extrapolation {
+            is_unlike: differences.iter().any(|one| !matches!(one, OutOfDistribution::NotUnderstood { .. })),
             family: self.families.family(network).map(str::to_owned),
             operations: network.iter().filter(|(_, node)| is_new(node)).map(|(id, _)| id).collect(),
             beyond: self

@@ -33,7 +33,7 @@ pub fn check_understood(network: &Network) -> Result<()> {
     );
     Err(Error::input(problem)
         .expected(format!("at least {} of them", Percent(100.0 * LEAST_COVERAGE)))
-        .help("write what these compute with operators that ONNX has"))
+        .help("export without the loss, and with a batch that is open in all inputs or in none; write what else these compute with operators that ONNX has"))
 }
 
 fn check_sizes(network: &Network) -> Result<()> {

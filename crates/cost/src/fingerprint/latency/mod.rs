@@ -27,7 +27,7 @@ mod terms;
 
 use super::cross_validation::{Folds, Residuals, WIDEST, leave_out, widths};
 use super::distribution::{Extrapolation, architecture};
-use super::prediction::StepPredictors;
+use super::prediction::{IntervalBasis, StepPredictors};
 use super::rows::{MeasuredRow, Observations};
 use crate::records::Variant;
 use cholesky::{Cholesky, NormalEquations};
@@ -85,6 +85,11 @@ impl LatencyModel {
         fitted.effects = EffectVariances::learn(&networks);
         fitted.levels = widths(levels_left_out(step, seed, observations)?);
         Ok(fitted)
+    }
+
+    /// What the intervals of other networks rest on: of a single one there is none that was left out.
+    fn basis_for_others(&self) -> IntervalBasis {
+        if self.levels.len() == 1 { IntervalBasis::Estimated } else { IntervalBasis::Networks }
     }
 
     /// The prior of a device, before any measurement on it.

@@ -84,7 +84,7 @@ impl<'a> PreparedLatency<'a> {
         }
         let widths = match (samples, profiled) {
             ([], Some(width)) => IntervalWidths { profiled: Some(width), basis: IntervalBasis::Levels, batches },
-            ([], None) => IntervalWidths { profiled: None, basis: IntervalBasis::Networks, batches },
+            ([], None) => IntervalWidths { profiled: None, basis: latency.basis_for_others(), batches },
             _ => IntervalWidths { profiled: None, basis: IntervalBasis::Rows, batches },
         };
         PreparedLatency { promise, curve, widths, own, known: Cache::default(), bands: Cache::default() }

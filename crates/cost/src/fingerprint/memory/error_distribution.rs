@@ -72,6 +72,11 @@ impl ErrorDistributions {
         ErrorDistributions { all: self.all.at_least(width.exp_m1()), ..self }
     }
 
+    /// The same about a network unlike those of the fit: the MiB of its process besides the tensors are in doubt, too.
+    pub fn of_another_process(self, other: f64) -> Self {
+        ErrorDistributions { all: ErrorDistribution { fixed: self.all.fixed.hypot(other), ..self.all }, ..self }
+    }
+
     /// The same about a network that is partly not understood; `ignorance` is a share of its need.
     pub fn widened(self, ignorance: f64) -> Self {
         let ErrorDistributions { tensors, all } = self;

@@ -113,6 +113,12 @@ impl MemoryModel {
         })
     }
 
+    /// Whether one network's steps are all that was measured, so that the error of another one's is unknown.
+    fn knows_one_network(&self) -> bool {
+        let mut networks = self.known.iter().map(|known| &known.network);
+        networks.next().is_some_and(|first| networks.all(|network| network == first))
+    }
+
     pub fn prepare<'a>(&'a self, network: &'a Network) -> PreparedMemory<'a> {
         PreparedMemory::new(self, network)
     }
@@ -194,18 +200,24 @@ pub(super) struct ProcessMemoryPrior {
     pub typical: f64,
     /// The scale of its uncertainty.
     pub deviation: f64,
+    /// How far one network's differs from another's in the same program.
+    pub between_networks: f64,
 }
 
 impl ProcessMemoryPrior {
     /// For processes whose tensors are in such memory.
     pub fn new(memory: TensorMemory) -> Self {
         match memory {
-            // 22 to 41 MiB in the committed profile of a processor (`docs/accuracy/memory.md`): code and kernels,
-            // after start-up.
-            TensorMemory::Host => ProcessMemoryPrior { typical: 30.0, deviation: 10.0 },
+            // From 22 to 41 MiB in a profile by our worker (`docs/accuracy/memory.md`) to 372 to 585 MiB in loops of Python, whose
+            // PyTorch has libraries for CUDA (`benches/process_memory.py`). Networks unlike the seven of that profile needed
+            // 8 MiB more or less than these (root mean square of 13 steps of seven networks, 14 at most).
+            TensorMemory::Host => ProcessMemoryPrior { typical: 270.0, deviation: 140.0, between_networks: 8.0 },
             // A CUDA context with its libraries: 845 to 1550 MiB on the published TX2. No other device was measured
             // here; later versions of CUDA load kernels lazily, so the interval begins far below.
-            TensorMemory::Dedicated | TensorMemory::Unified => ProcessMemoryPrior { typical: 1000.0, deviation: 350.0 },
+            // An H100's networks differed by 20 to 148 MiB (docs/accuracy/h100.md).
+            TensorMemory::Dedicated | TensorMemory::Unified => {
+                ProcessMemoryPrior { typical: 1000.0, deviation: 350.0, between_networks: 40.0 }
+            }
         }
     }
 }

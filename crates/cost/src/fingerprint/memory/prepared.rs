@@ -1,6 +1,5 @@
 //! One network with the fitted memory: its simulation at a batch size gives memory used, a verdict, a largest batch.
 
-use super::MemoryModel;
 use super::curve::UsageCurve;
 use super::edge::MemoryEdge;
 use super::error_distribution::ErrorDistributions;
@@ -8,6 +7,7 @@ use super::kernels::NetworkKernels;
 use super::largest_batch::largest_batch;
 use super::query::MemoryQuery;
 use super::query::SimulatedMemory;
+use super::{MemoryModel, ProcessMemoryPrior};
 use crate::fingerprint::distribution::{Extrapolation, architecture};
 use crate::fingerprint::prediction::{
     CountedMemory, FitVerdict, IntervalBand, IntervalBasis, LowerBound, MaxBatch, MemoryLimit, Predictor,
@@ -50,6 +50,10 @@ pub(in crate::fingerprint) struct PreparedMemoryStep<'a> {
     edge: Option<MemoryEdge>,
     doubts: ErrorDistributions,
     band: Option<IntervalBand>,
+    /// Whether no error of the fit is one of networks like this.
+    is_apart: bool,
+    /// The doubts without what is not understood of the network.
+    understood: ErrorDistributions,
     /// Cached simulations: value and verdict of a batch size share one.
     simulated: RefCell<BTreeMap<u64, SimulatedMemory>>,
     /// The same of the other readings of the network's file.
@@ -79,6 +83,9 @@ impl<'a> PreparedMemory<'a> {
         let &PreparedMemory { memory, ref architecture, parameters, ref simulations, .. } = self;
         let band = memory.spread.as_ref().map(|spread| spread.band(extrapolation.family.as_deref()));
         let above = band.map_or(0.0, |band| band.ends[1]);
+        let is_apart = extrapolation.family.is_none() && (extrapolation.is_unlike || memory.knows_one_network());
+        let other = ProcessMemoryPrior::new(memory.platform.memory).between_networks;
+        let doubts = if is_apart { memory.doubts.of_another_process(other) } else { memory.doubts };
         PreparedMemoryStep {
             memory,
             passes: step.accumulate,
@@ -88,8 +95,10 @@ impl<'a> PreparedMemory<'a> {
             simulation: simulations.simulation(step),
             curve: memory.model.curve,
             edge: memory.edge,
-            doubts: memory.doubts.at_least_as_unsure(above).widened(extrapolation.ignorance),
+            doubts: doubts.at_least_as_unsure(above).widened(extrapolation.ignorance),
             band,
+            is_apart,
+            understood: doubts,
             simulated: RefCell::default(),
             otherwise: RefCell::default(),
         }
@@ -146,9 +155,10 @@ impl PreparedMemoryStep<'_> {
         let doubtful = |basis| self.interval_of_doubts(need, simulated, basis);
         let band = match self.band {
             None if self.memory.known.is_empty() => doubtful(IntervalBasis::Prior),
+            None if self.is_apart => doubtful(IntervalBasis::Estimated),
             None => return None,
             // The errors of a few networks show too little of those of others (`docs/accuracy/memory.md`).
-            Some(band) if band.basis == IntervalBasis::Estimated => band.union(doubtful(band.basis)),
+            Some(band) if self.is_apart || band.basis == IntervalBasis::Estimated => band.union(doubtful(band.basis)),
             Some(band) => band,
         };
         Some(IntervalBand { ends: band.ends.map(|end| end + (need / likely).ln()), ..band })
@@ -157,7 +167,7 @@ impl PreparedMemoryStep<'_> {
     /// The interval by the doubts alone, but never below the tensors, which are needed in any case. Operations
     /// that are not understood widen every kind of interval in the same way (`About::interval`).
     fn interval_of_doubts(&self, need: f64, simulated: SimulatedMemory, basis: IntervalBasis) -> IntervalBand {
-        let ErrorDistributions { tensors, all } = self.memory.doubts;
+        let ErrorDistributions { tensors, all } = self.understood;
         let least = tensors.need_at_probability(simulated.allocated, 0.05).max(LEAST);
         let [low, high] = [0.05, 0.95].map(|share| all.need_at_probability(need, share));
         IntervalBand { ends: [(low.max(least) / need).ln(), (high / need).ln()], basis }

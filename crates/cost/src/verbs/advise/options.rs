@@ -138,7 +138,9 @@ fn others(setting: Setting, Workload { step, batch }: Workload, network: &Networ
         Setting::Trainable if step.trainable != Trainable::All => Vec::new(),
         Setting::Trainable => {
             let fewer = [Trainable::Last(LAST), Trainable::Classifier, Trainable::Normalisation, Trainable::Bias];
-            fewer.map(|trainable| Step { trainable, ..step }).into()
+            let layers = network.nodes().iter().filter(|node| network.parameters_of(node) > 0).count() as u64;
+            let fewer = fewer.into_iter().filter(|trainable| *trainable != Trainable::Last(LAST) || layers > LAST);
+            fewer.map(|trainable| Step { trainable, ..step }).collect()
         }
         // Without frozen weights or batch normalisation the setting has no effect.
         Setting::FrozenNormalisation if step.trainable == Trainable::All || !normalises(network) => Vec::new(),

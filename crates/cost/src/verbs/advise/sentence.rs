@@ -135,6 +135,14 @@ impl Advice {
                 "accumulate learns otherwise here: batch normalisation sees only the samples of one pass".to_owned(),
             );
         }
+        if all().any(|one| one.workload.step.checkpoint != self.asked.step.checkpoint) {
+            let twice =
+                "; batch normalisation updates its running statistics twice in every step then, gradients are the same";
+            remarks.push(format!(
+                "checkpoint: perf4sight inspect NETWORK --stage training --checkpoint '8 segments' --json names the nodes that end the segments (cuts){}",
+                if self.normalises { twice } else { "" }
+            ));
+        }
         let WithheldChanges { refused, untimed } = &self.withheld;
         remarks.extend(refused.iter().map(|(change, reason)| format!("left out: {change}: {}", reason.problem())));
         remarks.extend(without_time(untimed));

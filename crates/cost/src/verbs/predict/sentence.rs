@@ -116,7 +116,7 @@ impl DeviceAnswers {
 
     fn place(&self, answer: &NetworkAnswer, asked: Option<Bytes>) -> String {
         let asked = asked.map(|limit| limit_text(limit, [&self.fingerprints]));
-        verdict::place(asked, answer.limit, self.name(), "them")
+        verdict::place(asked, answer.limit, self.name(), "tensors")
     }
 
     fn of_several(&self, answers: &[NetworkAnswer], asked: Option<Bytes>) -> String {

@@ -44,6 +44,7 @@ fn lines(answers: &[NetworkAnswer], fingerprints: &DeviceFingerprints, step: Ste
         lines.extend(quantities.iter().flat_map(|&quantity| shared_remarks(answers, |answer| of(answer, quantity))));
     }
     lines.extend(other_step(fingerprints, step));
+    lines.extend(other_program(fingerprints));
     lines.extend(foreign(answers));
     lines.extend(teachable(answers));
     lines
@@ -63,6 +64,15 @@ fn prior(devices: usize, step: Step) -> Vec<String> {
 /// A file does not say which weights require gradients.
 const ALL_TRAINED: &str = "all weights are taken to be trained, each with a gradient and its states of the optimizer; if some are frozen, --trainable (trainable) \
                            names the others";
+
+/// A profile measures a program of its own: what a processor's memory and time are in another one differs.
+fn other_program(fingerprints: &DeviceFingerprints) -> Option<String> {
+    fingerprints.memory.as_ref().is_some_and(Fingerprint::is_on_processor).then(|| {
+        "all memory is that of the profile's program: a training script in Python takes up to 600 MiB besides its tensors, and longer where \
+         its heap gives memory back after every step (docs/measuring.md)"
+            .to_owned()
+    })
+}
 
 /// The basis of an answer for another step than those that were profiled.
 fn other_step(fingerprints: &DeviceFingerprints, step: Step) -> Vec<String> {
