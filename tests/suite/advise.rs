@@ -16,9 +16,9 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
-/// What `predict` says of a step of 16 samples of resnet18 with AdamW, with changes.
+/// What `predict` says of a step of 128 samples of resnet18 with AdamW, with changes.
 fn predicted(changes: &[(&str, &str)], limit: &str) -> Value {
-    let asked = [("batch", "16"), ("optimizer", "adamw"), ("zero_grad", "free")];
+    let asked = [("batch", "128"), ("optimizer", "adamw"), ("zero_grad", "free")];
     let asked = asked.iter().filter(|(key, _)| !changes.iter().any(|(changed, _)| changed == key));
     let option = |(key, word): &(&str, &str)| {
         let option = if *key == "batch" { "--bs".to_owned() } else { format!("--{}", key.replace('_', "-")) };
@@ -36,8 +36,8 @@ fn changes(row: &Value) -> Vec<(&str, &str)> {
 /// `predict` says the same of each step, and that none of its changes can be left out.
 #[test]
 fn what_is_advised_fits_and_changes_no_more_than_that_takes() {
-    let limit = "450MiB";
-    let json = advise(&format!("resnet18 --target cpu --batch 16 --optimizer adamw --mem-limit {limit} --json"))
+    let limit = "2560MiB";
+    let json = advise(&format!("resnet18 --target cpu --batch 128 --optimizer adamw --mem-limit {limit} --json"))
         .succeeds()
         .json();
     assert_eq!(json["asked"]["verdict"], "does not fit", "{}", json["asked"]);
@@ -113,8 +113,8 @@ fn what_fits_is_found_though_more_of_the_same_kind_needs_more() {
 
 #[test]
 fn people_see_first_what_keeps_training_as_it_is() {
-    let reply = advise("resnet18 --target cpu --batch 16 --optimizer adamw --mem-limit 450MiB").succeeds();
-    let reply = reply.prints("as asked, training (optimizer = adamw, zero_grad = free) with 16 samples");
+    let reply = advise("resnet18 --target cpu --batch 128 --optimizer adamw --mem-limit 2560MiB").succeeds();
+    let reply = reply.prints("as asked, training (optimizer = adamw, zero_grad = free) with 128 samples");
     let reply =
         reply.prints("Fits, and learns the same").prints("Fits, but learns otherwise").prints("Every change by itself");
     let (text, first) = (reply.stdout(), |words: &str| reply.stdout().find(words).unwrap());
@@ -125,7 +125,7 @@ fn people_see_first_what_keeps_training_as_it_is() {
 /// People see ten of a kind, and how many there are; programs see all.
 #[test]
 fn a_table_that_is_cut_says_so() {
-    let asked = "resnet18 --target cpu --batch 8 --optimizer adamw --mem-limit 260MiB";
+    let asked = "resnet18 --target cpu --batch 64 --optimizer adamw --mem-limit 1500MiB";
     let json = advise(&format!("{asked} --json")).succeeds().json();
     let all: Vec<&str> = rows(&json["fits"]["learns_otherwise"]).map(|row| row["change"].as_str().unwrap()).collect();
     assert!(all.len() > 10, "{all:?}");
@@ -171,8 +171,8 @@ fn what_cannot_be_tried_is_left_out_with_a_word() {
 /// Of a kind of device nothing says how long steps take at another precision than fp32. What they need is known all the same.
 #[test]
 fn what_takes_nobody_knows_how_long_is_tried_by_itself_alone() {
-    let limit = "220MiB";
-    let json = advise(&format!("resnet18 --target cpu --batch 4 --optimizer adamw --mem-limit {limit} --json"))
+    let limit = "1500MiB";
+    let json = advise(&format!("resnet18 --target cpu --batch 64 --optimizer adamw --mem-limit {limit} --json"))
         .succeeds()
         .json();
     let reply = json["fits"]["learns_otherwise"].as_array().unwrap();
@@ -180,13 +180,13 @@ fn what_takes_nobody_knows_how_long_is_tried_by_itself_alone() {
     assert_eq!(untimed.iter().map(|row| changes(row)).collect::<Vec<_>>(), [[("precision", "bf16")]], "{json}");
     assert_eq!(reply.last(), Some(untimed[0]), "those whose time is known come first");
     let output = format!(
-        "predict resnet18 --target cpu --bs 4 --optimizer adamw --zero-grad free --precision bf16 --mem-limit {limit} --json"
+        "predict resnet18 --target cpu --bs 64 --optimizer adamw --zero-grad free --precision bf16 --mem-limit {limit} --json"
     );
     let predicted = Scene::new().run(&output).succeeds().json()["networks"][0]["predictions"][0].take();
     for key in ["memory_bytes", "verdict", "fits_probability"] {
         assert_eq!(untimed[0][key], predicted[key], "{key}");
     }
-    let reply = advise(&format!("resnet18 --target cpu --batch 4 --optimizer adamw --mem-limit {limit}")).succeeds();
+    let reply = advise(&format!("resnet18 --target cpu --batch 64 --optimizer adamw --mem-limit {limit}")).succeeds();
     reply
         .prints("as it is not known how long a step takes then: ")
         .prints("precision = bf16")
@@ -196,15 +196,15 @@ fn what_takes_nobody_knows_how_long_is_tried_by_itself_alone() {
 /// The other way round: of the step that was asked for nobody knows the time, but of one change of it.
 #[test]
 fn a_change_whose_time_is_known_has_it_though_the_step_asked_for_has_none() {
-    let asked = "resnet18 --target cpu --batch 4 --precision amp_bf16 --mem-limit";
+    let asked = "resnet18 --target cpu --batch 64 --precision amp_bf16 --mem-limit";
     let json = advise(&format!("{asked} 8GiB --json")).succeeds().json();
     let timed: Vec<&Value> = rows(&json["single"]).filter(|row| !row["latency_ms"].is_null()).collect();
     assert_eq!(timed.iter().map(|row| changes(row)).collect::<Vec<_>>(), [[("precision", "fp32")]], "{json}");
-    let predicted = Scene::new().run("predict resnet18 --target cpu --bs 4 --json").succeeds().json();
+    let predicted = Scene::new().run("predict resnet18 --target cpu --bs 64 --json").succeeds().json();
     assert_eq!(timed[0]["latency_ms"], predicted["networks"][0]["predictions"][0]["latency_ms"]);
     // Nothing is withheld for want of a time that nothing else has either.
     assert!(rows(&json["untimed"]).next().is_none(), "{json}");
-    let combined = advise(&format!("{asked} 120MiB --json")).succeeds().json();
+    let combined = advise(&format!("{asked} 600MiB --json")).succeeds().json();
     assert!(rows(&combined["fits"]["learns_otherwise"]).any(|row| changes(row).len() > 1), "{combined}");
 }
 
@@ -243,7 +243,7 @@ fn a_page_shows_what_was_found() {
 /// A section says what the verb does, in a chain that ends with it.
 #[test]
 fn a_section_advises_as_the_verb_does() {
-    let config = "[advise]\nnetwork = resnet18\ntarget = cpu\nbs = 16\noptimizer = adamw\nmem_limit = 450MiB\noutput = ['reply.json', 'reply.html']\n";
+    let config = "[advise]\nnetwork = resnet18\ntarget = cpu\nbs = 128\noptimizer = adamw\nmem_limit = 2560MiB\noutput = ['reply.json', 'reply.html']\n";
     let scene = Scene::new().file("config.ini", config);
     scene
         .run("--config-file config.ini --check")
@@ -251,7 +251,8 @@ fn a_section_advises_as_the_verb_does() {
         .prints("advises on training of resnet18 for cpu, without any measurement");
     scene.run("--config-file config.ini").succeeds().prints("Fits, and learns the same");
     let reply: Value = serde_json::from_str(&scene.read("reply.json")).unwrap();
-    let verb = advise("resnet18 --target cpu --batch 16 --optimizer adamw --mem-limit 450MiB --json").succeeds().json();
+    let verb =
+        advise("resnet18 --target cpu --batch 128 --optimizer adamw --mem-limit 2560MiB --json").succeeds().json();
     for key in ["asked", "fits", "single", "helps_most", "left_out", "answer"] {
         assert_eq!(reply[key], verb[key], "{key}");
     }
@@ -261,7 +262,7 @@ fn a_section_advises_as_the_verb_does() {
     wrong("target=all").says("advise.target=all: advice is of one device");
     wrong("network=resnet81").says("did you mean \"resnet18\"?");
     wrong("bs=0").says("[advise] bs");
-    wrong("accumulate=32").says("accumulate = 32 leaves passes without a sample");
+    wrong("accumulate=256").says("accumulate = 256 leaves passes without a sample");
     wrong("output=reply.csv").says("reply.csv has an unknown ending");
 }
 

@@ -208,7 +208,7 @@ impl ProcessMemoryPrior {
     /// For processes whose tensors are in such memory.
     pub fn new(memory: TensorMemory) -> Self {
         match memory {
-            // From 22 to 41 MiB in a profile by our worker (`docs/accuracy/memory.md`) to 372 to 585 MiB in loops of Python, whose
+            // From 22 to 41 MiB in a profile by our worker (`docs/accuracy/memory.md`) to 372 to 575 MiB in loops of Python, whose
             // PyTorch has libraries for CUDA (`benches/process_memory.py`). Networks unlike the seven of that profile needed
             // 8 MiB more or less than these (root mean square of 13 steps of seven networks, 14 at most).
             TensorMemory::Host => ProcessMemoryPrior { typical: 270.0, deviation: 140.0, between_networks: 8.0 },

@@ -85,6 +85,7 @@ impl Verb for Calibrate {
         if !self.force {
             measured.leave_out_doubtful(context)?;
         }
+        subject.contradictions(&measured).iter().for_each(|far| context.warn(far));
         let refitted = fingerprints.calibrate(&measured.rows, &measured.failed)?;
         subject.misses(&refitted, &measured).iter().for_each(|missed| context.warn(missed));
         let files = self.save(&refitted, context)?;

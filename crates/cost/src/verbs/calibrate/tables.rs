@@ -2,10 +2,13 @@
 
 use super::CalibratedNetwork;
 use super::rows::CalibrationRows;
-use crate::fingerprint::{DeviceFingerprints, Fingerprint, MeasuredRow, PredictedValue, PreparedStep};
+use crate::fingerprint::{DeviceFingerprints, Fingerprint, IntervalBasis, MeasuredRow, PredictedValue, PreparedStep};
 use perf4sight_base::units::Percent;
 use perf4sight_report::{Cell, Table, TableColumn};
 use perf4sight_step::workload::Quantity;
+
+/// The factor from which a row is of another machine: steps of one machine in quiet and in busy hours differ by less.
+const FAR: f64 = 1.3;
 
 impl CalibratedNetwork<'_> {
     /// A table for each measured quantity, with the batch sizes measured and requested.
@@ -34,6 +37,27 @@ impl CalibratedNetwork<'_> {
             ))
         };
         measured.rows.iter().filter_map(miss).collect()
+    }
+
+    /// Rows of a network that was profiled, far from what its own levels let expect.
+    pub(super) fn contradictions(&self, measured: &CalibrationRows) -> Vec<String> {
+        let far = |row: &MeasuredRow| {
+            let known = self.fingerprints.iter().find(|one| one.subject().quantity == row.record.quantity())?;
+            let prediction = self.prepare_step(known)?.predict(row.record.workload.batch);
+            let interval = prediction.interval.filter(|one| one.basis == IntervalBasis::Levels)?;
+            let (ratio, value) = (row.measured / prediction.value.value(), prediction.value);
+            (ratio.max(ratio.recip()) > FAR && !interval.contains(row.measured)).then(|| {
+                format!(
+                    "batch size {}: measured {}, though this network was profiled and {value} ({} to {}) are predicted: the machine is another one, or busier; \
+                     profile it, since all that this fingerprint says of other networks is as far off",
+                    row.record.workload.batch,
+                    PredictedValue::new(known.subject().quantity, row.measured),
+                    interval.low,
+                    interval.high
+                )
+            })
+        };
+        measured.rows.iter().filter_map(far).collect()
     }
 
     fn comparison_table(
