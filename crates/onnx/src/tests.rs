@@ -365,6 +365,18 @@ fn heads_that_transformers_repeats_in_an_export_alone_may_be_read_where_they_lie
     assert_eq!(views(&repeated("File \"/net.py\", line 372, in forward\n    mask = make_mask(x)").network), 0);
 }
 
+/// Training needs the logits of all tokens: `model(input_ids)` of transformers keeps them, whatever one number the exported file is given.
+#[test]
+fn logits_of_all_tokens_are_kept_whatever_an_input_says() {
+    let mut draft = Draft::new();
+    draft.graph().input.push(Draft::typed("logits_to_keep", [], DataType::Int64));
+    let draft = draft.node("Gather", &["x", "logits_to_keep"], "y", vec![with::int("axis", 2)]);
+    let loaded = draft.output("y").load();
+    assert_eq!(loaded.network.nodes().last().unwrap().shape, Shape::new([3, 8, 8]));
+    assert_eq!(loaded.network.other_readings()[0].nodes().last().unwrap().shape, Shape::new([3, 8]));
+    assert!(loaded.warnings.iter().any(|warning| warning.contains("logits_to_keep")), "{:?}", loaded.warnings);
+}
+
 #[test]
 fn attention_whose_weights_are_dropped_is_told_in_its_note_alone() {
     // As torch.onnx.export(model.train(), dynamo=True) of PyTorch 2.11 writes it: no Dropout, and the rate as the fifth operand.

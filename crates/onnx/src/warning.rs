@@ -82,6 +82,8 @@ pub(super) enum UnsureReason {
     Variance,
     /// Whether parts that are joined in another order are those of one operator.
     Parts,
+    /// Whether the logits of all tokens are computed, or those of one.
+    KeptLogits,
     /// Whether an attention repeats the heads that its queries share.
     SharedHeads,
 }
@@ -328,6 +330,9 @@ impl UnsureReason {
             UnsureReason::Variance => "whether the mean of squared differences from a mean is `var`",
             UnsureReason::Parts => {
                 "whether parts that are joined in another order are of `roll` or `split`, or cut out one by one"
+            }
+            UnsureReason::KeptLogits => {
+                "how many tokens the input logits_to_keep of the file keeps (all are taken to be kept, as by default in transformers)"
             }
             UnsureReason::SharedHeads => {
                 "whether transformers repeats the heads of keys and values that several heads of queries share, as it does only under a mask, where samples are padded"

@@ -10,7 +10,8 @@ use crate::rearrange;
 use crate::tensor::KnownTensor;
 use crate::translate::{GraphTranslation, constant_value, own_name, single};
 use crate::value::{Feature, Value};
-use perf4sight_network::{Node, NodeId, Op, PickedElements, PytorchRun, Shape};
+use crate::warning::UnsureReason;
+use perf4sight_network::{KeptReading, Node, NodeId, Op, PickedElements, PytorchRun, Shape};
 
 /// `Tensor.unfold`, a view, which the default exporter writes as a lookup.
 const WINDOWS: &str = "torch.ops.aten.unfold.default";
@@ -183,6 +184,13 @@ pub(super) fn gather(to: &mut GraphTranslation, call: &NodeCall) -> CallResult {
     }
     if let Some(rows) = rows_of_samples(to, input, onnx_axis, &indices) {
         return rows_picked(to, call, input, rows);
+    }
+    // Of transformers' argument, whose default 0 keeps all, the older exporter makes an input, and of the slice a lookup of one token.
+    if indices.is_empty() && call.node.input.get(1).is_some_and(|name| name.ends_with("logits_to_keep")) {
+        to.noticed.unsure(UnsureReason::KeptLogits);
+        if to.keeping != KeptReading::Least {
+            return single(input);
+        }
     }
     let axis = to.axis(input, onnx_axis as i64)?;
     let picked = pick_elements(to, call, input, axis)?;
