@@ -118,10 +118,10 @@ impl WarningEvidence<'_> {
 
     fn unsettled_iterations(&self) -> Option<String> {
         let one = self.found.unsettled == 1;
-        let (begins, is) = if one { ("begins", "is") } else { ("begin", "are") };
+        let (lies, is) = if one { ("lies", "is") } else { ("lie", "are") };
         (self.found.unsettled > 0).then(|| {
             format!(
-                "{} {begins} outside of the recorded ones, where the profiler had just been started or stopped, and {is} left out",
+                "{} {lies} outside of the recorded ones or across the end of them, where the profiler had just been started or stopped, and {is} left out",
                 count_text(self.found.unsettled as u64, "iteration")
             )
         })

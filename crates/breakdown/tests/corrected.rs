@@ -822,15 +822,15 @@ fn whether_an_iteration_takes_longer_is_tested_by_itself() {
     assert_eq!(total.verdict(), DifferenceVerdict::More);
 }
 
-/// By hand: of five ranges of a name three begin in iterations that were recorded, and two where the profiler had just stopped or started.
-/// Next to traces of other recorders there is no such file.
+/// By hand: of six ranges of a name three lie in iterations that were recorded, one of them in two that follow each other; in one the profiler stops,
+/// and two lie where it had just stopped or started. Next to traces of other recorders there is no such file.
 #[test]
 fn ranges_where_the_profiler_starts_and_stops_are_left_out() {
     let mut trace = Invented::default();
     for (at, [begin, end]) in [[0, 100], [100, 200], [1000, 1100]].into_iter().enumerate() {
         trace.main(("user_annotation", &format!("ProfilerStep#{at}")), [begin * 1000, end * 1000]);
     }
-    for [begin, end] in [[10, 20], [110, 120], [300, 350], [900, 950], [1010, 1020]] {
+    for [begin, end] in [[10, 20], [95, 105], [190, 260], [300, 350], [900, 950], [1010, 1020]] {
         trace.main(("user_annotation", "mine"), [begin * 1000, end * 1000]);
     }
     let folder = tempfile::tempdir().unwrap();
@@ -838,17 +838,31 @@ fn ranges_where_the_profiler_starts_and_stops_are_left_out() {
     ranked.trace.file = folder.path().join("rank0.json.gz");
     let options = BreakdownOptions { iteration: Some("mine".to_owned()) };
     let broken_down = || Breakdown::from_traces(std::slice::from_ref(&ranked), &options).unwrap().ranks.remove(0);
-    assert_eq!(broken_down().iterations.len(), 5);
+    assert_eq!(broken_down().iterations.len(), 6);
     std::fs::write(folder.path().join("rank0.recording.json"), "{}").unwrap();
     let rank = broken_down();
     let totals: Vec<i64> = rank.iterations.iter().map(|one| one.sets.total()).collect();
     assert_eq!(totals, [10_000; 3]);
-    let known = "2 iterations begin outside of the recorded ones";
+    let known = "3 iterations lie outside of the recorded ones or across the end of them";
     assert!(
         rank.all_warnings().any(|warning| warning.starts_with(known)),
         "{:?}",
         rank.all_warnings().collect::<Vec<_>>()
     );
+}
+
+/// People know functions by their own names; a trace has `train.py(1): step`. Which of two of one name is meant, nobody can say.
+#[test]
+fn a_function_is_found_by_its_own_name() {
+    let found = |others: &[&str]| {
+        let mut trace = Invented::default();
+        for name in ["train.py(1): step"].iter().chain(others) {
+            trace.main(("python_function", name), [0, 5_000]).main(("python_function", name), [10_000, 15_000]);
+        }
+        let options = BreakdownOptions { iteration: Some("step".to_owned()) };
+        Breakdown::from_traces(&[trace.read(0)], &options).map(|found| found.ranks[0].iterations.len()).ok()
+    };
+    assert_eq!([found(&[]), found(&["other.py(1): stepped"]), found(&["other.py(1): step"])], [Some(2), Some(2), None]);
 }
 
 proptest! {

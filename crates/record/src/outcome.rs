@@ -210,7 +210,11 @@ impl RecordOutcome<'_> {
         let changed = self.changed().map_or(String::new(), |changed| {
             format!("; {}, so that a mean of them is what neither the first nor the last ones take", changed.sentence())
         });
-        format!("{} {noun}{ranks} {are} recorded in {out}{python}{changed}", iterations.join(" to "))
+        let cut = match self.recordings.iter().any(|one| one.ended.as_deref() == Some("as asked")) {
+            true => "; the script was ended then, and what it does at its end was not done",
+            false => "",
+        };
+        format!("{} {noun}{ranks} {are} recorded in {out}{python}{cut}{changed}", iterations.join(" to "))
     }
 
     /// Of several ranks, which wait for each other, the largest change.

@@ -56,6 +56,9 @@ pub struct Recording {
     pub ranks: u32,
     /// The calls or marks that delimit iterations, in words.
     pub iterations_are: String,
+    /// `as asked` where enough was recorded, and the script was ended for that; older recordings lack it.
+    #[serde(default)]
+    pub ended: Option<String>,
     /// Whether the trace contains more than operators.
     pub kineto: bool,
     /// Whether the trace contains Python calls; the first recordings lack it.

@@ -10,7 +10,7 @@ use marks::{FoundIterations, IterationMark, IterationMarkers, MOST, is_window, m
 use perf4sight_base::error::{Error, Result};
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{EventCategory, EventPhase, NameId, Trace, TraceEvent, TrackId, recording_of};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Finds the iterations by the given name, else by the marks in the trace, else by repetition on a thread.
 ///
@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 /// A name that no event has.
 pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) -> Result<FoundIterations> {
     if let Some(name) = named {
+        let name = function_of_trace(trace, name).unwrap_or(name);
         let mut marks = [EventCategory::Annotation, EventCategory::Python, EventCategory::Operator]
             .into_iter()
             .find_map(|category| ranges(trace, category, |other| other == name || family(other) == Some(name)))
@@ -36,6 +37,16 @@ pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) 
     let repeating = || repetition::find(trace, thread?);
     let likely = || repetition::likely_marker(trace, thread?);
     Ok(between.or_else(repeating).unwrap_or_else(|| FoundIterations { likely: likely(), ..whole_trace(trace) }))
+}
+
+/// The name in the trace of a Python function that is given by its own name alone: `train.py(12): train_step`. None if several functions have it.
+fn function_of_trace<'t>(trace: &'t Trace, own: &str) -> Option<&'t str> {
+    let of_python = trace.events.iter().filter(|event| event.category == EventCategory::Python);
+    let called: BTreeSet<NameId> = of_python.map(|event| event.name).collect();
+    let names: Vec<&str> = called.into_iter().map(|name| trace.names.get(name)).collect();
+    let is_it = |name: &&&str| name.rsplit_once("): ").is_some_and(|(_, function)| function == own);
+    let [found] = names.iter().filter(is_it).collect::<Vec<_>>()[..] else { return None };
+    (!trace.events.iter().any(|event| trace.name(event) == own)).then_some(*found)
 }
 
 /// `ProfilerStep` from `ProfilerStep#7`; none for a name without a number.
@@ -113,16 +124,19 @@ impl<'a> MarkerRanges<'a> {
         seldom.min_by_key(|(_, before)| before.len()).map(|(name, _)| name)
     }
 
-    /// In a trace of `perf4sight record`, removes the ranges that begin outside of the recorded iterations, and returns
-    /// their number: the profiler had just been started or stopped there, which makes them longer. If all ranges are
-    /// outside, all stay.
+    /// In a trace of `perf4sight record`, removes the ranges that begin outside of the recorded iterations, or end behind the last of them
+    /// that follow each other, and returns their number: the profiler was started or stopped there, which makes them longer. If that are all, all
+    /// stay.
     fn leave_out_unsettled(&mut self, trace: &Trace) -> usize {
         let ours = recording_of(&trace.file).is_some_and(|file| file.exists());
         let recorded = ours.then(|| ranges(trace, EventCategory::Annotation, |name| name.starts_with("ProfilerStep#")));
         let Some(recorded) = recorded.flatten() else { return 0 };
         let is_recorded = |event: &&TraceEvent| {
             let later = recorded.events.partition_point(|step| step.start <= event.start);
-            recorded.events[..later].last().is_some_and(|step| event.start < step.end())
+            let goes_on = recorded.events.get(later).is_some_and(|next| next.start < event.end());
+            recorded.events[..later]
+                .last()
+                .is_some_and(|step| event.start < step.end() && (goes_on || event.end() <= step.end()))
         };
         let settled: Vec<&'a TraceEvent> = self.events.iter().copied().filter(is_recorded).collect();
         if settled.is_empty() {
