@@ -578,14 +578,14 @@ class Predictions(unittest.TestCase):
 class Advice(unittest.TestCase):
     def test_what_fits_is_told_with_what_it_changes(self):
         asked = dict(target="cpu", optimizer="adamw")
-        need = perf4sight.predict(Images(), IMAGES, batch_sizes=[256], mem_limit="64GiB", **asked).at(256).need_bytes
+        need = perf4sight.predict(Images(), IMAGES, batch_sizes=[4096], mem_limit="64GiB", **asked).at(4096).need_bytes
         limit = need * 2 // 3
-        advice = perf4sight.advise(Images(), IMAGES, batch=256, mem_limit=limit, **asked)
+        advice = perf4sight.advise(Images(), IMAGES, batch=4096, mem_limit=limit, **asked)
         self.assertEqual((advice.fits, advice.asked.need_bytes, advice.limit_bytes, advice.prior), (False, need, limit, True))
         self.assertTrue(advice.fitting[0].learns_the_same)
         for way in advice.fitting:
             changes = dict(way.changes)
-            again = perf4sight.predict(Images(), IMAGES, batch_sizes=[int(changes.pop("batch", 256))], mem_limit=limit, **dict(asked, **changes))
+            again = perf4sight.predict(Images(), IMAGES, batch_sizes=[int(changes.pop("batch", 4096))], mem_limit=limit, **dict(asked, **changes))
             self.assertEqual((again.fits, again.points[0].memory_bytes), (True, way.memory_bytes), way.change)
         self.assertEqual({way.learns_the_same for way in advice.helps_most}, {True, False})
         self.assertTrue(all(way.need_bytes < need for way in advice.helps_most))
