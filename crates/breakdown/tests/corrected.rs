@@ -140,6 +140,31 @@ fn of_a_script_that_waits_only_processor_time_is_taken_from_what_works() {
     }
 }
 
+/// By hand: 20 us more than plain iterations take, 2 of them of the processor. Of the other 18 the thread was ready to run for 18 or 9, and had no
+/// processor: a sleep of 100 us is none of that. For 3 it may be chance.
+#[test]
+fn time_without_a_processor_is_not_taken_from_what_the_script_waits() {
+    for (delayed, known) in [(18_000, false), (9_000, false), (3_000, true)] {
+        let times = |plain: u64, recorded: u64| [vec![plain; 5], vec![recorded; 5], vec![plain; 5]];
+        let of =
+            |times: &[Vec<u64>; 3]| json!({ "plain_before": times[0], "recorded": times[1], "plain_after": times[2] });
+        let wall = [&[180_000; 5][..], &[200_000; 5], &[180_000; 5]];
+        let recording = Recording {
+            delayed: Some(serde_json::from_value(of(&times(1_000, 1_000 + delayed))).unwrap()),
+            ..recording(wall, Some([&[60_000; 5], &[62_000; 5], &[60_000; 5]]))
+        };
+        let mut trace = of_microseconds(&[200; 5]);
+        for at in 1..=5 {
+            trace.main(("python_function", "<built-in function sleep>"), [(200 * at - 100) * 1000, 200 * at * 1000]);
+        }
+        let rank = corrected(&trace, Some(&recording));
+        let one = rank.corrected(&rank.iterations[2]).unwrap();
+        assert_eq!(one.sets().is_some(), known, "{delayed}");
+        let said = rank.all_warnings().any(|warning| warning.contains("ready to run but had no processor"));
+        assert_eq!(said, !known, "{delayed}");
+    }
+}
+
 /// Recordings of two processes that have nothing to do with each other, which `record` numbers; of ranks nothing is said.
 #[test]
 fn processes_without_ranks_are_not_called_ranks() {

@@ -29,6 +29,21 @@ const AROUND: (f64, f64) = (20_000.0, 0.05);
 /// Nanoseconds by which two clocks may differ: some versions of PyTorch write traces in whole microseconds.
 const CLOCKS: f64 = 1000.0;
 
+/// The share of an iteration below which it does not matter of which category a time is.
+const SMALL: f64 = 0.05;
+/// From this share on, what recorded iterations take beyond their processor time is not waiting of the script.
+const OF_OTHERS: f64 = 0.25;
+
+/// Nanoseconds of a mean iteration in which its thread was ready to run but had no processor, beyond those of iterations without recording.
+fn held_back(recording: &Recording) -> f64 {
+    let mean_of = |periods: &[Vec<u64>]| mean(&periods.concat().iter().map(|one| *one as f64).collect::<Vec<_>>());
+    let delayed = recording
+        .delayed
+        .as_ref()
+        .filter(|delayed| [&delayed.recorded, &delayed.plain].iter().all(|one| !one.concat().is_empty()));
+    delayed.map_or(0.0, |delayed| mean_of(&delayed.recorded) - mean_of(&delayed.plain))
+}
+
 impl RankBreakdown {
     /// Corrects the iterations with the file next to the trace, and returns the recording. The trace can be used
     /// without it, so an unreadable file is only a warning.
@@ -89,7 +104,9 @@ impl BreakdownCorrection {
         match contradiction {
             Some(why) => Err(why),
             None => {
-                let (iterations, unsplit) = take_out(rank, trace, overhead, &untimed, self.slows_python);
+                let added = AddedByRecording::estimate(rank, overhead, &untimed, held_back(recording));
+                let divided = added.and_then(|added| divide(rank, trace, overhead, &added, self.slows_python));
+                let (iterations, unsplit) = take_out(rank, overhead, &untimed, divided);
                 self.iterations = iterations;
                 self.warnings
                     .extend(unsplit.map(|why| format!("the cost of recording is not split by category: {why}")));
@@ -156,10 +173,23 @@ struct AddedByRecording<'a> {
 
 impl<'a> AddedByRecording<'a> {
     /// Recording takes no more of what works than the processor time that it adds: the rest is waiting, by chance or because
-    /// of recording. The reason if an iteration waits for less than that.
-    fn estimate(rank: &RankBreakdown, overhead: &RecordingOverhead, untimed: &'a [f64]) -> Result<Self, String> {
+    /// of recording, unless it was time without a processor (`held_back`). The reason if it was, or if an iteration waits for less than that.
+    fn estimate(
+        rank: &RankBreakdown,
+        overhead: &RecordingOverhead,
+        untimed: &'a [f64],
+        held_back: f64,
+    ) -> Result<Self, String> {
         let (work, _) = overhead.worked();
         let waiting = overhead.subtracted() - work;
+        if waiting > SMALL * overhead.recorded && held_back > OF_OTHERS * waiting {
+            return Err(format!(
+                "iterations take {} more than without recording; for {} of that their thread was ready to run but had no processor, \
+                 and nothing shows in which category",
+                Milliseconds(overhead.subtracted() / 1e6),
+                Milliseconds(held_back.min(overhead.subtracted()) / 1e6)
+            ));
+        }
         let waits = |one: &Iteration| WAITS.map(|category| one.sets.idle(category) as f64).into_iter().sum::<f64>();
         let waits = mean(&rank.iterations.iter().map(waits).collect::<Vec<_>>());
         match waiting <= waits {
@@ -179,27 +209,33 @@ struct SubtractedTime {
     nanoseconds: f64,
 }
 
-/// The iterations without the overhead of recording, and why it is not split by category, if it is not.
-fn take_out(
+/// What recording adds, divided among the categories of each iteration, or why it cannot be.
+fn divide(
     rank: &RankBreakdown,
     trace: &Trace,
     overhead: &RecordingOverhead,
-    untimed: &[f64],
+    added: &AddedByRecording<'_>,
     slows_python: bool,
+) -> Result<Vec<DividedTime>, String> {
+    let costs = costs::costs(rank, trace);
+    let subtracted = match slows_python {
+        true => from_python(rank, costs, added),
+        false => from_events(costs, overhead, added)?,
+    };
+    check_enough_time(rank, &subtracted)?;
+    let divided = rank.iterations.iter().zip(&subtracted);
+    let divided = divided
+        .map(|(one, less)| DividedTime::subtract(one, &less.costs, less.nanoseconds.round() as i64, added.of_waits));
+    Ok(divided.collect())
+}
+
+/// The iterations without the overhead of recording, and why it is not split by category, if it is not.
+fn take_out(
+    rank: &RankBreakdown,
+    overhead: &RecordingOverhead,
+    untimed: &[f64],
+    divided: Result<Vec<DividedTime>, String>,
 ) -> (Vec<CorrectedIteration>, Option<String>) {
-    let divided = AddedByRecording::estimate(rank, overhead, untimed).and_then(|added| {
-        let costs = costs::costs(rank, trace);
-        let subtracted = match slows_python {
-            true => from_python(rank, costs, &added),
-            false => from_events(costs, overhead, &added)?,
-        };
-        check_enough_time(rank, &subtracted)?;
-        let divided = rank.iterations.iter().zip(&subtracted);
-        let divided = divided.map(|(one, less)| {
-            DividedTime::subtract(one, &less.costs, less.nanoseconds.round() as i64, added.of_waits)
-        });
-        Ok(divided.collect::<Vec<_>>())
-    });
     match divided {
         Ok(divided) => {
             let corrected =
