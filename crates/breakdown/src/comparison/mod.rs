@@ -4,6 +4,7 @@ use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
 use crate::categories::TimeCategory;
 use crate::categories::metrics::{Metric, MetricUnit};
 use crate::correction::result::RecordingDrift;
+use perf4sight_base::stats::mean;
 use perf4sight_base::summary::{MISSES, MeanUncertainty, ValueSummary, is_rounding, quantile};
 use perf4sight_record::{LongIterations, WithoutRecording};
 use std::collections::BTreeSet;
@@ -261,9 +262,23 @@ impl MeanOfAll {
                 of_change(single(&one, before, after), single(&other, after, before))
             }
         };
+        let interval = interval.map(|interval| without_delays(interval, sides.map(delayed)));
         let [before, after] = [one, other].map(|side| WithoutRecording::of_several(&side));
         Some(MeanOfAll { before, after, interval, long })
     }
+}
+
+/// Nanoseconds of a mean iteration in which its thread was ready to run but had no processor; none where that was not measured.
+fn delayed(side: &[&Breakdown]) -> Option<f64> {
+    let ranks = side.iter().flat_map(|run| &run.ranks).map(|rank| rank.correction.delayed_plain);
+    ranks.collect::<Option<Vec<f64>>>().filter(|delays| !delays.is_empty()).map(|delays| mean(&delays))
+}
+
+/// The interval of a change that may be less by as much as other programs took of one side more than of the other.
+fn without_delays([low, high]: [f64; 2], delays: [Option<f64>; 2]) -> [f64; 2] {
+    let [Some(before), Some(after)] = delays else { return [low, high] };
+    let more = after - before;
+    [low.min(low - more), high.max(high - more)]
 }
 
 /// The long iterations that take most, if they are weighty.

@@ -36,12 +36,14 @@ const OF_OTHERS: f64 = 0.25;
 
 /// Nanoseconds of a mean iteration in which its thread was ready to run but had no processor, beyond those of iterations without recording.
 fn held_back(recording: &Recording) -> f64 {
-    let mean_of = |periods: &[Vec<u64>]| mean(&periods.concat().iter().map(|one| *one as f64).collect::<Vec<_>>());
-    let delayed = recording
-        .delayed
-        .as_ref()
-        .filter(|delayed| [&delayed.recorded, &delayed.plain].iter().all(|one| !one.concat().is_empty()));
-    delayed.map_or(0.0, |delayed| mean_of(&delayed.recorded) - mean_of(&delayed.plain))
+    let delayed = recording.delayed.as_ref();
+    let means = delayed.and_then(|delayed| Some((mean_of(&delayed.recorded)?, mean_of(&delayed.plain)?)));
+    means.map_or(0.0, |(recorded, plain)| recorded - plain)
+}
+
+fn mean_of(periods: &[Vec<u64>]) -> Option<f64> {
+    let all: Vec<f64> = periods.concat().into_iter().map(|one| one as f64).collect();
+    (!all.is_empty()).then(|| mean(&all))
 }
 
 impl RankBreakdown {
@@ -91,6 +93,7 @@ impl BreakdownCorrection {
         self.drift = RecordingDrift::from_times(&recording.wall);
         self.processor = of_iterations(rank, recording.processor.as_ref());
         self.delayed = of_iterations(rank, recording.delayed.as_ref());
+        self.delayed_plain = recording.delayed.as_ref().and_then(|delayed| mean_of(&delayed.plain));
         self.rivals = recording.rivals;
         let thread = of_iterations(rank, recording.thread.as_ref());
         self.held_up = held_up::held_up(rank, trace, &thread, &self.processor);

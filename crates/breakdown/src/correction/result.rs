@@ -17,6 +17,8 @@ pub struct BreakdownCorrection {
     /// Nanoseconds of each iteration in which the main thread was ready to run but had no processor; empty if not
     /// measured.
     pub delayed: Vec<u64>,
+    /// The same of a mean iteration without recording; none if not measured.
+    pub delayed_plain: Option<f64>,
     /// Nanoseconds of each iteration in which the main thread had no processor outside of calls that are known to wait, while other
     /// threads of the process had one; empty if not measured.
     pub held_up: Vec<u64>,
