@@ -63,7 +63,9 @@ pub(super) fn headline(run: &TracedRun) -> String {
         .breakdown
         .changed_iterations()
         .map(|changed| format!("{}, and what follows is the mean of the recorded ones", changed.sentence()));
-    let sentences = [changed, waiting::waiting(run), Some(dominating), utilisation, Some(speedup(run, &means))];
+    let waiting = waiting::waiting(run);
+    let sentences =
+        [changed, unseen_long_ones(run), waiting, Some(dominating), utilisation, Some(speedup(run, &means))];
     sentences.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
@@ -273,6 +275,19 @@ fn counted_apart(parts: &[HeadlinePart]) -> String {
         true => String::new(),
         false => format!(" (besides: {}; categories of the table include that)", apart.join(", ")),
     }
+}
+
+/// Long iterations that take most of the time and that the trace has none of, as where a script validates every hundredth step.
+fn unseen_long_ones(run: &TracedRun) -> Option<String> {
+    let long = run.breakdown.weighty_long_iterations()?;
+    let LongestIterations { count, recorded: [recorded, _], share, .. } = long.longest;
+    (share > MOST && recorded == 0).then(|| {
+        format!(
+            "{count} of {} take {} of all time and none of them was recorded: what they do is not known here, and what follows is of the others",
+            count_text(long.of as u64, "timed iteration"),
+            Percent(100.0 * share)
+        )
+    })
 }
 
 /// The mean of all iterations, where long ones make it another than the one that is shown: what an epoch takes follows from it. How many of them are
