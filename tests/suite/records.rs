@@ -254,6 +254,23 @@ fn the_published_columns_come_first() {
     assert!(header(&memory).starts_with(&header(&published)));
 }
 
+/// Bytes where MiB belong, as in a file of another program: 3.5 MiB are 3,670,016 of them.
+#[test]
+fn a_step_that_used_more_than_its_device_has_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let file = written(folder.path(), &[memory_record(1)]);
+    assert!(read(&file, Quantity::Memory, Stage::Training).is_ok());
+    let rows = fs::read_to_string(&file).unwrap();
+    assert!(rows.contains("|3.5|"), "{rows}");
+    fs::write(&file, rows.replace("|3.5|", "|3670016|")).unwrap();
+    let error = read(&file, Quantity::Memory, Stage::Training).unwrap_err().to_string();
+    assert!(
+        error.contains("a step used 3.50 TiB of a device that has 8.00 GiB") || error.contains("that has 8 GiB"),
+        "{error}"
+    );
+    assert!(error.contains("mem_used and capacity in MiB"), "{error}");
+}
+
 #[test]
 fn provenance_says_what_differs_and_how_to_start_anew() {
     let folder = TempDir::new().unwrap();
@@ -334,6 +351,7 @@ fn any_reading(quantity: Quantity) -> BoxedStrategy<RowReading> {
         Quantity::Latency => (1e-6..1e9f64).prop_map(|ms| RowReading::Latency(Some(Milliseconds(ms)))).boxed(),
         Quantity::Memory => prop::array::uniform7(bytes())
             .prop_map(|[allocated, reserved, used, available, free, capacity, heap]| {
+                let used = used.map(|used| capacity.map_or(used, |capacity| used.min(capacity)));
                 RowReading::Memory(MemoryColumns { allocated, reserved, used, available, free, capacity, heap })
             })
             .boxed(),
