@@ -125,8 +125,8 @@ impl<'a> MarkerRanges<'a> {
     }
 
     /// In a trace of `perf4sight record`, removes the ranges that begin outside of the recorded iterations, or end behind the last of them
-    /// that follow each other, and returns their number: the profiler was started or stopped there, which makes them longer. If that are all, all
-    /// stay.
+    /// that follow each other, and returns their number: the profiler was started or stopped there, which makes them longer. If those are
+    /// all, they stay.
     fn leave_out_unsettled(&mut self, trace: &Trace) -> usize {
         let ours = recording_of(&trace.file).is_some_and(|file| file.exists());
         let recorded = ours.then(|| ranges(trace, EventCategory::Annotation, |name| name.starts_with("ProfilerStep#")));

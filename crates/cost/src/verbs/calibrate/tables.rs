@@ -7,7 +7,7 @@ use perf4sight_base::units::Percent;
 use perf4sight_report::{Cell, Table, TableColumn};
 use perf4sight_step::workload::Quantity;
 
-/// The factor from which a row is of another machine: steps of one machine in quiet and in busy hours differ by less.
+/// The factor from which a row of a profiled network is worth a warning.
 const FAR: f64 = 1.3;
 
 impl CalibratedNetwork<'_> {
