@@ -13,7 +13,7 @@ pub(super) use constants::{ConstantOrigin, is_named_after_view};
 pub(super) use operands::NotedOperand;
 
 use super::file::Initializer;
-use super::notes::{arguments, is_of_causal_mask, module, noted_tensors, operation, reads_parameter};
+use super::notes::{arguments, is_of_library_mask, module, noted_tensors, operation, reads_parameter};
 use super::schema::{GraphProto, NodeProto};
 use constants::ExportedConstant;
 use hashbrown::{HashMap, HashSet};
@@ -37,7 +37,7 @@ pub(super) struct ExporterNotes<'a> {
     computed: HashMap<&'a str, ExportedConstant<'a>>,
     /// The modules that multiply by filters which the exporter computed, and the names of the filters.
     products: BTreeMap<&'a str, &'a str>,
-    has_causal_masks: bool,
+    has_library_masks: bool,
 }
 
 impl<'a> ExporterNotes<'a> {
@@ -61,7 +61,7 @@ impl<'a> ExporterNotes<'a> {
             buffers: lines().filter(|line| line.kind == "BUFFER").map(|line| line.target).chain(buffers).collect(),
             computed: HashMap::new(),
             products: BTreeMap::new(),
-            has_causal_masks: false,
+            has_library_masks: false,
             marked,
             parameters,
         };
@@ -77,7 +77,7 @@ impl<'a> ExporterNotes<'a> {
         exporter.products =
             graph.node.iter().filter_map(|node| exporter.computed_filters(node, initializers)).collect();
         exporter.computed = constants::computed_constants(&exporter, &graph.node, initializers);
-        exporter.has_causal_masks = graph.node.iter().any(is_of_causal_mask);
+        exporter.has_library_masks = graph.node.iter().any(is_of_library_mask);
         exporter
     }
 
@@ -86,8 +86,8 @@ impl<'a> ExporterNotes<'a> {
     }
 
     /// Whether the code of transformers makes masks in it.
-    pub fn has_causal_masks(&self) -> bool {
-        self.has_causal_masks
+    pub fn has_library_masks(&self) -> bool {
+        self.has_library_masks
     }
 
     pub fn is_parameter(&self, name: &str) -> bool {

@@ -85,9 +85,18 @@ pub(super) fn is_masked_attention(node: &NodeProto) -> bool {
     is_attention(node) && arguments(node).get(3).is_some_and(|mask| mask.starts_with('%'))
 }
 
-/// Whether the code of transformers made it for a causal mask.
-pub(super) fn is_of_causal_mask(node: &NodeProto) -> bool {
-    ["create_causal_mask(", "create_sliding_window_causal_mask("].iter().any(|call| note(node, STACK).contains(call))
+/// The calls of transformers that make a mask in an export, and none in a run where nothing is padded (masking_utils.py).
+const MASKS: [&str; 4] = [
+    "create_causal_mask(",
+    "create_sliding_window_causal_mask(",
+    "create_chunked_causal_mask(",
+    "create_bidirectional_mask(",
+];
+
+/// Whether the code of transformers made it for a mask.
+pub(super) fn is_of_library_mask(node: &NodeProto) -> bool {
+    let stack = note(node, STACK);
+    MASKS.iter().any(|call| stack.contains(call))
 }
 
 /// Whether a program's own `view`, `reshape` or `flatten` may be what a node is of; not one that the exporter needs for another operation, such as the transposed keys of

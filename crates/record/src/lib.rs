@@ -21,7 +21,7 @@ mod watcher;
 
 pub use change::ChangedIterations;
 pub use long_iterations::{LongIterations, LongestIterations};
-pub use overhead::{DOUBTFUL, OverheadClock, ProcessorWork, RecordingOverhead, WithoutRecording, both};
+pub use overhead::{DOUBTFUL, OverheadClock, ProcessorWork, RecordingOverhead, WithoutRecording, average, both};
 pub use recording::{PeriodTimes, ProcessorRivals, Recording};
 pub use warm_up::WarmUp;
 

@@ -290,7 +290,8 @@ fn period(times: &PeriodTimes, at: usize) -> Option<[f64; 2]> {
     (!around.is_empty()).then(|| [mean(&around), recorded])
 }
 
-pub(crate) fn average(times: &[u64]) -> Option<f64> {
+/// The mean of times in nanoseconds; none of no times.
+pub fn average(times: &[u64]) -> Option<f64> {
     (!times.is_empty()).then(|| mean(&floats(times)))
 }
 

@@ -14,7 +14,7 @@ use costs::RecordingCosts;
 use perf4sight_base::stats::{mean, median};
 use perf4sight_base::units::Milliseconds;
 use perf4sight_record::Recording;
-use perf4sight_record::{DOUBTFUL, PeriodTimes, RecordingOverhead};
+use perf4sight_record::{DOUBTFUL, PeriodTimes, RecordingOverhead, average};
 use perf4sight_traces::Trace;
 use result::{BreakdownCorrection, CorrectedIteration, DividedTime, RecordingDrift};
 use take_out::WAITS;
@@ -37,13 +37,9 @@ const OF_OTHERS: f64 = 0.25;
 /// Nanoseconds of a mean iteration in which its thread was ready to run but had no processor, beyond those of iterations without recording.
 fn held_back(recording: &Recording) -> f64 {
     let delayed = recording.delayed.as_ref();
-    let means = delayed.and_then(|delayed| Some((mean_of(&delayed.recorded)?, mean_of(&delayed.plain)?)));
+    let means =
+        delayed.and_then(|delayed| Some((average(&delayed.recorded.concat())?, average(&delayed.plain.concat())?)));
     means.map_or(0.0, |(recorded, plain)| recorded - plain)
-}
-
-fn mean_of(periods: &[Vec<u64>]) -> Option<f64> {
-    let all: Vec<f64> = periods.concat().into_iter().map(|one| one as f64).collect();
-    (!all.is_empty()).then(|| mean(&all))
 }
 
 impl RankBreakdown {
@@ -93,7 +89,7 @@ impl BreakdownCorrection {
         self.drift = RecordingDrift::from_times(&recording.wall);
         self.processor = of_iterations(rank, recording.processor.as_ref());
         self.delayed = of_iterations(rank, recording.delayed.as_ref());
-        self.delayed_plain = recording.delayed.as_ref().and_then(|delayed| mean_of(&delayed.plain));
+        self.delayed_plain = recording.delayed.as_ref().and_then(|delayed| average(&delayed.plain.concat()));
         self.rivals = recording.rivals;
         let thread = of_iterations(rank, recording.thread.as_ref());
         self.held_up = held_up::held_up(rank, trace, &thread, &self.processor);

@@ -18,11 +18,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A name that no event has.
 pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) -> Result<FoundIterations> {
     if let Some(name) = named {
-        let name = function_of_trace(trace, name).unwrap_or(name);
-        let mut marks = [EventCategory::Annotation, EventCategory::Python, EventCategory::Operator]
-            .into_iter()
-            .find_map(|category| ranges(trace, category, |other| other == name || family(other) == Some(name)))
-            .ok_or_else(|| unknown_name_error(trace, name))?;
+        let marked = |name: &str| {
+            let mut categories =
+                [EventCategory::Annotation, EventCategory::Python, EventCategory::Operator].into_iter();
+            categories
+                .find_map(|category| ranges(trace, category, |other| other == name || family(other) == Some(name)))
+        };
+        let by_function = || function_of_trace(trace, name).and_then(|name| Some((name, marked(name)?)));
+        let found = marked(name).map(|marks| (name, marks)).or_else(by_function);
+        let (name, mut marks) = found.ok_or_else(|| unknown_name_error(trace, name))?;
         let unsettled = marks.leave_out_unsettled(trace);
         return Ok(FoundIterations { unsettled, ..marks.into_found(trace, IterationMarkers::Named(name.to_owned())) });
     }
@@ -46,7 +50,7 @@ fn function_of_trace<'t>(trace: &'t Trace, own: &str) -> Option<&'t str> {
     let names: Vec<&str> = called.into_iter().map(|name| trace.names.get(name)).collect();
     let is_it = |name: &&&str| name.rsplit_once("): ").is_some_and(|(_, function)| function == own);
     let [found] = names.iter().filter(is_it).collect::<Vec<_>>()[..] else { return None };
-    (!trace.events.iter().any(|event| trace.name(event) == own)).then_some(*found)
+    Some(*found)
 }
 
 /// `ProfilerStep` from `ProfilerStep#7`; none for a name without a number.

@@ -14,7 +14,7 @@ pub(super) fn read_in_place(to: &mut GraphTranslation, call: &NodeCall, keys_and
     let repeated = keys_and_values.map(|feature| repetition(to, feature));
     let [Some(keys), Some(values)] = repeated else { return };
     let is_operand = notes::shares_heads(call.node);
-    let is_of_library = to.exporter.has_causal_masks() && notes::is_masked_attention(call.node);
+    let is_of_library = to.exporter.has_library_masks() && notes::is_masked_attention(call.node);
     if !(is_operand || is_of_library) {
         return;
     }

@@ -2,13 +2,21 @@
 
 use super::CalibratedNetwork;
 use super::rows::CalibrationRows;
-use crate::fingerprint::{DeviceFingerprints, Fingerprint, IntervalBasis, MeasuredRow, PredictedValue, PreparedStep};
+use crate::fingerprint::{
+    DeviceFingerprints, Fingerprint, IntervalBasis, MeasuredRow, PredictedValue, PredictionInterval, PreparedStep,
+};
 use perf4sight_base::units::Percent;
 use perf4sight_report::{Cell, Table, TableColumn};
 use perf4sight_step::workload::Quantity;
 
 /// The factor from which a row of a profiled network is worth a warning.
 const FAR: f64 = 1.3;
+
+/// "batch size 4: measured 508 ms".
+fn measured_text(row: &MeasuredRow) -> String {
+    let measured = PredictedValue::new(row.record.quantity(), row.measured);
+    format!("batch size {}: measured {measured}", row.record.workload.batch)
+}
 
 impl CalibratedNetwork<'_> {
     /// A table for each measured quantity, with the batch sizes measured and requested.
@@ -26,14 +34,10 @@ impl CalibratedNetwork<'_> {
 
     pub(super) fn misses(&self, refitted: &DeviceFingerprints, measured: &CalibrationRows) -> Vec<String> {
         let miss = |row: &MeasuredRow| {
-            let after = refitted.iter().find(|one| one.subject().quantity == row.record.quantity())?;
-            let batch = row.record.workload.batch;
-            let prediction = self.prepare_step(after)?.predict(batch);
-            let interval = prediction.interval.filter(|interval| !interval.contains(row.measured))?;
-            let (measured, value) = (PredictedValue::new(after.subject().quantity, row.measured), prediction.value);
+            let (value, PredictionInterval { low, high, .. }) = self.missed(refitted, row)?;
             Some(format!(
-                "batch size {batch}: measured {measured}, and still predicted {value} ({} to {}): this network differs from the profiled ones in a way that so few rows do not show; profile it and fit again",
-                interval.low, interval.high
+                "{}, and still predicted {value} ({low} to {high}): this network differs from the profiled ones in a way that so few rows do not show; profile it and fit again",
+                measured_text(row)
             ))
         };
         measured.rows.iter().filter_map(miss).collect()
@@ -42,22 +46,28 @@ impl CalibratedNetwork<'_> {
     /// Rows of a network that was profiled, far from what its own levels let expect.
     pub(super) fn contradictions(&self, measured: &CalibrationRows) -> Vec<String> {
         let far = |row: &MeasuredRow| {
-            let known = self.fingerprints.iter().find(|one| one.subject().quantity == row.record.quantity())?;
-            let prediction = self.prepare_step(known)?.predict(row.record.workload.batch);
-            let interval = prediction.interval.filter(|one| one.basis == IntervalBasis::Levels)?;
-            let (ratio, value) = (row.measured / prediction.value.value(), prediction.value);
-            (ratio.max(ratio.recip()) > FAR && !interval.contains(row.measured)).then(|| {
+            let (value, PredictionInterval { low, high, basis }) = self.missed(self.fingerprints, row)?;
+            let ratio = row.measured / value.value();
+            (basis == IntervalBasis::Levels && ratio.max(ratio.recip()) > FAR).then(|| {
                 format!(
-                    "batch size {}: measured {}, though this network was profiled and {value} ({} to {}) are predicted: the machine is another one, or busier; \
-                     profile it, since all that this fingerprint says of other networks is as far off",
-                    row.record.workload.batch,
-                    PredictedValue::new(known.subject().quantity, row.measured),
-                    interval.low,
-                    interval.high
+                    "{}, though this network was profiled and {value} ({low} to {high}) are predicted: the machine is another one, or busier; \
+                     profile it, since what this fingerprint says of other networks may be as far off",
+                    measured_text(row)
                 )
             })
         };
         measured.rows.iter().filter_map(far).collect()
+    }
+
+    /// What is predicted for a row that is outside of its interval, and that interval.
+    fn missed(
+        &self,
+        fingerprints: &DeviceFingerprints,
+        row: &MeasuredRow,
+    ) -> Option<(PredictedValue, PredictionInterval)> {
+        let of = fingerprints.iter().find(|one| one.subject().quantity == row.record.quantity())?;
+        let prediction = self.prepare_step(of)?.predict(row.record.workload.batch);
+        Some((prediction.value, prediction.interval.filter(|interval| !interval.contains(row.measured))?))
     }
 
     fn comparison_table(

@@ -68,8 +68,8 @@ const ALL_TRAINED: &str = "all weights are taken to be trained, each with a grad
 /// A profile measures a program of its own: what a processor's memory and time are in another one differs.
 fn other_program(fingerprints: &DeviceFingerprints) -> Option<String> {
     fingerprints.memory.as_ref().is_some_and(Fingerprint::is_on_processor).then(|| {
-        "all memory is that of the profile's program: a training script in Python takes up to 600 MiB besides its tensors, and longer where \
-         its heap gives memory back after every step (docs/measuring.md)"
+        "memory in all and time are those of the program that was profiled: a training script in Python may take up to 600 MiB besides its tensors, \
+         and more time where its heap gives memory back after every step (docs/measuring.md)"
             .to_owned()
     })
 }
