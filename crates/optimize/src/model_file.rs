@@ -17,7 +17,7 @@ const STAGED: &str = "perf4sight model of staged plans";
 /// What the files of all models are alike.
 pub const ALIKE: &str = r#"{"format": "perf4sight model"}"#;
 /// Changes whenever a parameter or its meaning does: models of other versions are trained again.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// The remedy for a file of another version or kind.
 const TRAIN: &str = "perf4sight cost-model train --plans PLANS --out MODEL.json fits one";
 

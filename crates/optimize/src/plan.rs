@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub const GPT2_VOCABULARY: u64 = 51_200;
 
 /// A training step of a decoder-only transformer, split by tensor, data and pipeline parallelism.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TransformerPlan {
     /// GPUs of the job; the product of the three degrees.
     pub gpus: u64,

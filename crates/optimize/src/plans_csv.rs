@@ -284,10 +284,10 @@ fn check_units(measured: &[MeasuredPlan], rows: &[PlanRow]) -> Result<()> {
     let odd = measured.iter().zip(rows).find(|(one, _)| (rate(one) / usual).ln().abs() > LARGEST_RATIO.ln());
     let Some((one, row)) = odd else { return Ok(()) };
     let problem = format!(
-        "{} ms would be {:.3} TFLOP/s a GPU, where the median of the table is {:.3}",
-        one.step_ms,
-        rate(one) / 1e9,
-        usual / 1e9
+        "{} ms would be {} TFLOP/s a GPU, where the median of the table is {}",
+        significant(one.step_ms),
+        significant(rate(one) / 1e9),
+        significant(usual / 1e9)
     );
     Err(Error::input(problem).expected("times of all rows in the same unit").line(row.line))
 }
@@ -298,7 +298,7 @@ fn in_another_unit(flops_a_ms: f64, why: &str) -> Error {
 }
 
 /// Warns of times of one plan that are far apart, and refuses those that are too far.
-fn check_repeated(measured: &[MeasuredPlan], rows: &[PlanRow]) -> Result<Option<String>> {
+fn check_repeated(measured: &[MeasuredPlan], rows: &[PlanRow]) -> Result<Vec<String>> {
     let timed = measured.iter().zip(rows).map(|(one, row)| TimedPlan {
         plan: one.plan.numbers(),
         time: one.step_ms,
@@ -364,7 +364,9 @@ mod tests {
             std::fs::write(file.path(), format!("{HEADER},{columns}\n{rows}")).unwrap();
             read_with_warnings(file.path()).unwrap().1
         };
-        assert_eq!(warnings("step_ms", &["372", "700", "1400", "372"]), Vec::<String>::new());
+        assert_eq!(warnings("step_ms", &["372", "700", "1400"]), Vec::<String>::new());
+        let once = ["4 measurements of 3 plans are fitted: of each plan the median"];
+        assert_eq!(warnings("step_ms", &["372", "700", "1400", "372"]), once);
         assert_eq!(
             warnings("step_ms,Name", &["372,a", "700,b", "1400,c"]),
             ["columns of plans that are not used: Name"]

@@ -234,12 +234,18 @@ fn without_sign_of_zero(value: f64) -> f64 {
     value + 0.0
 }
 
-/// Three significant digits, at most six decimals and never scientific notation: `0.00123`, `1.23`, `12.3`, `123`,
-/// `12,345`.
+/// From here on a number has too many digits to be read.
+const UNREADABLE: f64 = 1e15;
+
+/// Three significant digits, at most six decimals and no scientific notation: `0.00123`, `1.23`, `12.3`, `123`,
+/// `12,345`; but `1.00e15` for what no digits make readable.
 pub fn significant(value: f64) -> String {
     let magnitude = value.abs();
     if !value.is_finite() {
         return "–".to_string();
+    }
+    if magnitude >= UNREADABLE {
+        return format!("{value:.2e}");
     }
     if magnitude >= 999.5 {
         let sign = if value < 0.0 { "-" } else { "" };

@@ -13,8 +13,10 @@ pub use plan::{MeasuredStagedPlan, NetworkShape, PipelineStage, StageReplica, St
 pub use plans_json::read as read_staged_plans;
 pub use times_of_layers::LayerTimes;
 
+use crate::repeated::each_once;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::stats;
+use perf4sight_base::units::count_text;
 use perf4sight_operations::FitProgress;
 use perf4sight_operations::minimize::{minimize, robust};
 use perf4sight_report::significant;
@@ -99,7 +101,9 @@ struct QuantityFit {
 pub struct LeftOutPlan {
     /// The plan's name.
     pub name: String,
-    /// What was measured: seconds, or bytes.
+    /// What was measured, in the order of the plans: seconds, or bytes.
+    pub measurements: Vec<f64>,
+    /// The median of these.
     pub measured: f64,
     /// What was predicted without it.
     pub predicted: f64,
@@ -163,19 +167,19 @@ impl StagedModel {
     /// See [`StagedModel::fit`]; an error of the watch, which ends the fit.
     pub fn fit_watched(plans: &[MeasuredStagedPlan], cluster: KnownCluster, watch: &FitProgress<'_>) -> Result<Self> {
         plans.iter().try_for_each(|measured| cluster.check(&measured.plan))?;
-        let timed =
-            measured_quantities(plans, |plan| plan.step_s, "a step", |plan| time::StagedStep::new(plan, &cluster))?;
-        let kept = measured_quantities(
-            plans,
-            |plan| plan.peak_bytes,
-            "memory",
-            |plan| Ok(memory::StagePeaks::new(plan, &cluster.shape)),
-        );
+        let timed = measured_quantities(plans, |plan| plan.step_s, |plan| time::StagedStep::new(plan, &cluster))?;
+        if timed.len() < LEAST_PLANS {
+            let problem = format!("a step was measured of {}", count_text(timed.len() as u64, "plan"));
+            return Err(Error::input(problem).expected(format!("{LEAST_PLANS} measured plans or more")));
+        }
+        let peaks = |plan: &StagedPlan| Ok(memory::StagePeaks::new(plan, &cluster.shape));
+        let kept = measured_quantities(plans, |plan| plan.peak_bytes, peaks)?;
+        let kept = Some(kept).filter(|kept| kept.len() >= LEAST_PLANS);
         check_unit(&timed, "a step took", "seconds (real)")?;
         kept.as_ref().map_or(Ok(()), |kept| check_unit(kept, "memory was", "bytes (max_mem)"))?;
         Ok(StagedModel {
             time: QuantityFit::new(&timed, watch)?,
-            memory: kept.ok().map(|kept| QuantityFit::new(&kept, watch)).transpose()?,
+            memory: kept.map(|kept| QuantityFit::new(&kept, watch)).transpose()?,
             stages: plans.iter().map(|measured| measured.plan.stages.len() as u64).collect(),
             tensor_degrees: plans.iter().flat_map(|measured| measured.plan.tensor_degrees()).collect(),
             micro_batches: plans.iter().map(|measured| measured.plan.micro_batch).collect(),
@@ -207,7 +211,8 @@ impl StagedModel {
 
     /// Whether a plan's step is one of the fit, and its memory, by what was measured: two measurements do not agree in all digits.
     pub fn are_fitted(&self, plan: &MeasuredStagedPlan) -> [bool; 2] {
-        let has = |fit: &QuantityFit, measured: f64| fit.left_out.iter().any(|one| one.measured == measured);
+        let has =
+            |fit: &QuantityFit, measured: f64| fit.left_out.iter().any(|one| one.measurements.contains(&measured));
         let step = plan.step_s.is_some_and(|step| has(&self.time, step));
         [step, plan.peak_bytes.zip(self.memory.as_ref()).is_some_and(|(peak, fit)| has(fit, peak))]
     }
@@ -258,29 +263,24 @@ impl StagedModel {
 struct MeasuredQuantity<Q> {
     name: String,
     plan: Q,
-    /// The place in the file of the first row with this plan.
-    first: usize,
+    measurements: Vec<f64>,
+    /// The median of these.
     value: f64,
 }
 
-/// Plans with a measured quantity.
+/// Plans with a measured quantity, each once.
 fn measured_quantities<Q>(
     plans: &[MeasuredStagedPlan],
     value: impl Fn(&MeasuredStagedPlan) -> Option<f64>,
-    what: &str,
     prepare: impl Fn(&StagedPlan) -> Result<Q>,
 ) -> Result<Vec<MeasuredQuantity<Q>>> {
-    let known = plans.iter().enumerate().filter_map(|(place, plan)| Some((place, &plan.plan, value(plan)?)));
-    let known = known.map(|(place, plan, value)| {
-        let first = plans.iter().position(|other| other.plan.identity() == plan.identity()).unwrap_or(place);
-        Ok(MeasuredQuantity { name: plan.name.clone(), plan: prepare(plan)?, first, value })
+    let known = plans.iter().filter_map(|plan| Some((plan.plan.identity(), (&plan.plan, value(plan)?))));
+    let known = each_once(known).into_iter().map(|(_, rows)| {
+        let (plans, measurements): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        let value = stats::median(&measurements);
+        Ok(MeasuredQuantity { name: plans[0].name.clone(), plan: prepare(plans[0])?, measurements, value })
     });
-    let known = known.collect::<Result<Vec<_>>>()?;
-    match known.len() >= LEAST_PLANS {
-        true => Ok(known),
-        false => Err(Error::input(format!("{what} was measured of {} plans", known.len()))
-            .expected(format!("{LEAST_PLANS} measured plans or more"))),
-    }
+    known.collect()
 }
 
 /// Refuses what is so far from the medians of the priors that it is in another unit.
@@ -310,13 +310,13 @@ impl LeftOutPlan {
 impl QuantityFit {
     fn new<Q: PlanQuantity<N>, const N: usize>(plans: &[MeasuredQuantity<Q>], watch: &FitProgress<'_>) -> Result<Self> {
         let left_out = plans.iter().map(|left_out| {
-            // A plan that was measured twice, or a measurement that occurs twice, would leave nothing out.
-            let is_same = |other: &MeasuredQuantity<Q>| other.first == left_out.first || other.value == left_out.value;
-            let others = plans.iter().filter(|other| !is_same(other));
+            // A measurement that occurs twice would leave nothing out.
+            let others = plans.iter().filter(|other| other.value != left_out.value);
             let logs = fit(&others.collect::<Vec<_>>())?;
             watch(1)?;
             let predicted = left_out.plan.value(&logs);
-            Ok(LeftOutPlan { name: left_out.name.clone(), measured: left_out.value, predicted })
+            let MeasuredQuantity { name, measurements, value, .. } = left_out;
+            Ok(LeftOutPlan { name: name.clone(), measurements: measurements.clone(), measured: *value, predicted })
         });
         let left_out = left_out.collect::<Result<_>>()?;
         Ok(QuantityFit { logs: fit(&plans.iter().collect::<Vec<_>>())?.to_vec(), left_out })

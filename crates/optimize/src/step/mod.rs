@@ -14,6 +14,7 @@ mod posterior;
 
 use crate::all_reduce::AllReduceTimes;
 use crate::plan::{MeasuredPlan, TransformerPlan};
+use crate::repeated::each_once;
 pub use calibration::LeftOutPlans;
 use calibration::{EACH_COMBINATION, IntervalCalibration, LeaveOutResults, but_samples, calibrate, doublings};
 use deviations::{DeviationScales, is_of_size, size};
@@ -22,6 +23,7 @@ use ndarray::Array1;
 use parameters::{LogParameters, PRIORS, medians};
 use parts::PreparedPlan;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::stats;
 use perf4sight_base::units::count_text;
 use perf4sight_operations::FitProgress;
 use posterior::{MarginalModel, StepPosterior};
@@ -47,7 +49,7 @@ pub struct StepModel {
 pub struct FittedStep {
     /// Times of all-reduces.
     all_reduce: AllReduceTimes,
-    /// The rows of the fit.
+    /// The rows of the fit, a plan each.
     rows: Vec<MeasuredPlan>,
     /// Logarithms of the parameters.
     logs: LogParameters,
@@ -89,10 +91,10 @@ impl StepModel {
     /// Pieces of a fit: rounds of two fits of parameters, the choice of scales, what is left out, the posterior.
     pub const PARTS: u64 = 2 * fit::ROUNDS as u64 + 3;
 
-    /// Fits measured plans.
+    /// Fits measured plans. A plan that was measured several times is one with the median of its times.
     ///
     /// # Errors
-    /// Fewer rows than [`LEAST_ROWS`] or more than [`MOST_ROWS`]; times that are no positive numbers.
+    /// Fewer plans than [`LEAST_ROWS`] or more than [`MOST_ROWS`]; times that are no positive numbers.
     pub fn fit(rows: Vec<MeasuredPlan>, all_reduce: AllReduceTimes) -> Result<Self> {
         StepModel::fit_watched(rows, all_reduce, &|_| Ok(()))
     }
@@ -102,6 +104,7 @@ impl StepModel {
     /// # Errors
     /// See [`StepModel::fit`]; an error of the watch, which ends the fit.
     pub fn fit_watched(rows: Vec<MeasuredPlan>, all_reduce: AllReduceTimes, watch: &FitProgress<'_>) -> Result<Self> {
+        let rows = each_plan(&rows);
         check(&rows)?;
         let prepared = prepare(&rows, &all_reduce);
         let first = fit::parameters(&prepared, &DeviationScales::USUAL, watch)?;
@@ -241,8 +244,13 @@ pub(crate) fn expected_ms(plan: &TransformerPlan) -> f64 {
     PreparedPlan::new(*plan, &AllReduceTimes::default()).parts(&medians()).total()
 }
 
+fn each_plan(rows: &[MeasuredPlan]) -> Vec<MeasuredPlan> {
+    let plans = each_once(rows.iter().map(|row| (row.plan, row.step_ms)));
+    plans.into_iter().map(|(plan, times)| MeasuredPlan { plan, step_ms: stats::median(&times) }).collect()
+}
+
 fn check(rows: &[MeasuredPlan]) -> Result<()> {
-    let expected = format!("{LEAST_ROWS} to {MOST_ROWS} measured plans");
+    let expected = format!("{LEAST_ROWS} to {MOST_ROWS} measured plans that differ");
     if !(LEAST_ROWS..=MOST_ROWS).contains(&rows.len()) {
         return Err(
             Error::input(format!("{} to fit", count_text(rows.len() as u64, "measured plan"))).expected(expected)

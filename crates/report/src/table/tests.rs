@@ -6,6 +6,8 @@ use super::*;
 fn floats_keep_three_significant_digits() {
     let written = [0.0, 0.001234, 1.2345, -12.345, 999.4, 999.6, -12_345.6, f64::NAN].map(significant);
     assert_eq!(written, ["0.00", "0.00123", "1.23", "-12.3", "999", "1,000", "-12,346", "–"]);
+    // 309 digits, or those of the largest whole number, would say nothing.
+    assert_eq!([1e308, -1e15, 999_999_999_999_999.0].map(significant), ["1.00e308", "-1.00e15", "999,999,999,999,999"]);
     // In a headline, ten zeros would not fit in the box.
     assert_eq!([3.2e-11, -3.2e-11, 1.26e-6].map(significant), ["< 0.000001", "> -0.000001", "0.000001"]);
 }

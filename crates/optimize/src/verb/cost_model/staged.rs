@@ -74,11 +74,11 @@ pub(super) fn train(train: &TrainModel, context: &mut Context) -> Result<Summary
     let files = train.files()?;
     let plans = read_staged_plans(&train.plans)?;
     let cluster = cluster(train)?;
-    let apart = repeated_warning(&plans).map_err(|error| error.file(&train.plans))?;
+    let repeated = repeated_warnings(&plans).map_err(|error| error.file(&train.plans))?;
     same_measurements(&plans)
         .into_iter()
         .chain(unmeasured(&plans))
-        .chain(apart)
+        .chain(repeated)
         .for_each(|warning| context.warn(warning));
     let progress = context.console.progress(2 * plans.len() as u64, "fitting");
     let model = match StagedModel::fit_watched(&plans, cluster, &watch(&progress, context)) {
@@ -145,11 +145,11 @@ fn unmeasured(plans: &[MeasuredStagedPlan]) -> Vec<String> {
     each.into_iter().flatten().collect()
 }
 
-/// Plans that are given several times with steps that noise does not explain.
+/// What to say of plans that are given several times.
 ///
 /// # Errors
 /// See [`repeated::check`].
-fn repeated_warning(plans: &[MeasuredStagedPlan]) -> Result<Option<String>> {
+fn repeated_warnings(plans: &[MeasuredStagedPlan]) -> Result<Vec<String>> {
     let timed = plans.iter().enumerate().filter_map(|(place, MeasuredStagedPlan { plan, step_s, .. })| {
         Some(TimedPlan {
             plan: plan.identity(),
