@@ -41,6 +41,26 @@ pub fn remove_empty() {
     }
 }
 
+/// Makes a folder, with those above it.
+///
+/// # Errors
+/// A file in its place; a folder that cannot be made.
+pub fn make(folder: &Path) -> Result<()> {
+    check_no_file(folder)?;
+    fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))
+}
+
+/// Refuses a file where a folder is to be made, before there is anything to write.
+///
+/// # Errors
+/// A file in its place.
+pub fn check_no_file(folder: &Path) -> Result<()> {
+    match fs::metadata(folder).is_ok_and(|about| !about.is_dir()) {
+        true => Err(Error::usage("is a file").file(folder).expected("a folder, or a name that nothing has yet")),
+        false => Ok(()),
+    }
+}
+
 /// Locks `folder` for this process, which writes into it, and waits at most `patience` for another one. Dropping the result, or the end of
 /// the process, releases it. `help` is shown where it stays locked.
 ///

@@ -1,7 +1,7 @@
 //! The files of a verb's results in a folder, which replace those of earlier results together.
 
 use crate::error::{Error, Result};
-use crate::output_folder::lock_folder;
+use crate::output_folder::{self, lock_folder};
 use crate::temporary_folder::TemporaryFolder;
 use crate::{atomic_write, overwrite};
 use serde_json::{Map, Value};
@@ -57,6 +57,7 @@ impl ResultFiles {
     /// # Errors
     /// A folder in which a file would be replaced that is an input, or that is not from earlier results.
     pub fn new<'a>(out: &Path, results: ResultNames, mut inputs: impl Iterator<Item = &'a Path>) -> Result<Self> {
+        output_folder::check_no_file(out)?;
         let files: Vec<PathBuf> = results.names.iter().map(|name| out.join(name)).collect();
         let replaced: Vec<&PathBuf> = files.iter().filter(|file| file.exists()).collect();
         let refused = |what: &str, file: &Path| Err(Error::usage(what).file(file).help("choose another folder (out)"));
@@ -93,8 +94,7 @@ impl ResultFiles {
     /// An I/O error; earlier files are then unchanged unless moving had begun.
     pub fn write_all(self) -> Result<()> {
         let (out, mark) = (&self.out, self.results.mark);
-        let failed = |doing: &'static str| move |cause: io::Error| Error::io(out, doing, &cause);
-        fs::create_dir_all(out).map_err(failed("make this folder"))?;
+        output_folder::make(out)?;
         // Of two programs at the same time, the later one replaces all files of the other.
         let _held = lock_folder(out, PATIENCE, HELD)?;
         let fresh = TemporaryFolder::with_prefix(self.results.unfinished, out)?;

@@ -4,13 +4,13 @@ use super::store::{Circumstances, RowStore, StoredOutcome, StoredRow};
 use super::tables::setting_text;
 use super::trainer::{DetectorTrainer, TrainedSetting};
 use super::{Detection, SettingResult, SweepSetting, TriedSetting};
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::error::Result;
+use perf4sight_base::output_folder;
 use perf4sight_machine::{Conditions, RunWatch};
 use perf4sight_report::{Progress, significant};
 use perf4sight_step::detection::{DetectionReply, WorkerProgress};
 use perf4sight_verb::Context;
 use std::cell::Cell;
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
@@ -42,7 +42,7 @@ impl<'a> SweepRun<'a> {
     /// A machine that cannot be reached any more; a folder that cannot be written.
     pub fn run(&mut self, context: &mut Context) -> Result<Vec<TriedSetting>> {
         if let Some(folder) = &self.asked.trace {
-            fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
+            output_folder::make(folder)?;
         }
         let steps = self.steps();
         let progress = context.console.progress(steps * self.asked.settings.len() as u64, "measuring");

@@ -2,14 +2,14 @@
 
 use super::{SettingResult, SweepSetting};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::output_folder::lock_folder;
+use perf4sight_base::output_folder::{self, lock_folder};
 use perf4sight_base::{atomic_write, input_file};
 use perf4sight_machine as machine;
 use perf4sight_machine::SampledConditions;
 use perf4sight_step::detection::{DetectionReply, DetectionTask, MemoryPeaks};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ impl RowStore {
     /// # Errors
     /// A folder that another process writes to, that cannot be written, or whose file has another version.
     pub fn open(folder: &Path) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
+        output_folder::make(folder)?;
         let held = lock_folder(folder, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
         atomic_write::try_folder(folder, ROOM).map_err(|cause| {
             Error::io(folder, "keep measurements here", &cause)

@@ -28,7 +28,7 @@ pub use warm_up::WarmUp;
 use crate::python::RecorderFolder;
 use outcome::RecordOutcome;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::output_folder::{OutputFolder, lock_folder};
+use perf4sight_base::output_folder::{self, OutputFolder, lock_folder};
 use perf4sight_base::shell::command_text;
 use perf4sight_base::temporary_folder;
 use perf4sight_base::units::count_text;
@@ -83,8 +83,7 @@ impl Verb for RecordSettings {
         find_with_script(&self.command, None)?;
         self.check_room()?;
         let elsewhere = || format!("record into another folder ({})", self.out_key);
-        fs::create_dir_all(&self.out)
-            .map_err(|cause| Error::io(&self.out, "make this folder", &cause).help(elsewhere()))?;
+        output_folder::make(&self.out).map_err(|error| error.help(elsewhere()))?;
         let remedy = format!("wait until it has ended, or choose another folder ({})", self.out_key);
         let _held = lock_folder(&self.out, Duration::ZERO, &remedy)?;
         // Removes the folder if it is still empty at the end.

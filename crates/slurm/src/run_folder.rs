@@ -6,6 +6,7 @@
 
 use nix::sys::statvfs::statvfs;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::output_folder;
 use perf4sight_base::{atomic_write, checksum, input_file};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -107,7 +108,7 @@ impl SubmittedRun {
     /// A folder that cannot be made or written.
     pub fn save(&self, config: &str, scripts: &[(&str, String)]) -> Result<()> {
         let output = self.folder.join(OUTPUT);
-        fs::create_dir_all(&output).map_err(|cause| Error::io(&output, "make this folder", &cause))?;
+        output_folder::make(&output)?;
         atomic_write::save(&self.config(), config)?;
         scripts.iter().try_for_each(|(name, script)| atomic_write::save(&self.folder.join(name), script))?;
         atomic_write::save(&self.folder.join(RUN), json(self)?)

@@ -10,7 +10,7 @@ use super::run_folder::{OUTPUT, SubmittedRun, TaskShare};
 use super::settings::SlurmSettings;
 use super::standing::{RunStanding, is_finished};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::output_folder::lock_folder;
+use perf4sight_base::output_folder::{self, lock_folder};
 use perf4sight_base::units::count_text;
 use perf4sight_verb::{Context, Divisible, PlannedFiles, Summary, WorkItem};
 use serde_json::json;
@@ -200,7 +200,7 @@ impl Submission<'_> {
     /// Submits what is neither done nor under way.
     fn submit_missing(&self, context: &mut Context) -> Result<SubmittedRuns> {
         let runs = &self.request.runs;
-        fs::create_dir_all(runs).map_err(|cause| Error::io(runs, "make this folder", &cause))?;
+        output_folder::make(runs)?;
         let _lock = lock(runs)?;
         let queue = self.cluster.queue()?;
         let (mut claimed, mut failed, mut failures) = (BTreeSet::new(), 0, Vec::new());

@@ -6,7 +6,7 @@ use super::run_folder::{SubmittedRun, TaskNote, TaskState};
 use super::standing::RunStanding;
 use super::submission::{lock, merge_ended};
 use perf4sight_base::error::{Error, FailureKind, Result};
-use perf4sight_base::output_folder::lock_folder;
+use perf4sight_base::output_folder::{self, lock_folder};
 use perf4sight_verb::{Context, Divisible, Summary, WorkPart};
 use std::collections::BTreeSet;
 use std::fs;
@@ -146,7 +146,7 @@ impl RunningTask {
     /// A requeued task may begin while its earlier process still ends, which holds the folder until then.
     fn make_folder(&self) -> Result<()> {
         let folder = self.folder();
-        fs::create_dir_all(&folder).map_err(|cause| Error::io(&folder, "make this folder", &cause))?;
+        output_folder::make(&folder)?;
         lock_folder(&folder, EARLIER, "wait for it to finish, then run the same command again").map(drop)
     }
 

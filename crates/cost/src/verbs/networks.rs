@@ -1,7 +1,8 @@
 //! `perf4sight networks`: lists the known networks, and writes the default ones to files.
 
 use super::asking::{IMAGES_OF, OVERWRITE};
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::error::Result;
+use perf4sight_base::output_folder;
 use perf4sight_network::Network;
 use perf4sight_network::zoo;
 use perf4sight_network::zoo::Dataset;
@@ -9,7 +10,6 @@ use perf4sight_onnx as onnx;
 use perf4sight_report::{Table, TableBuilder};
 use perf4sight_verb::config::{Setting, SettingTable as Settings, SettingValues, path};
 use perf4sight_verb::{Context, Summary, Verb, VerbSpec};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The networks that are written by default: one of each family that the published pruner supports.
@@ -72,7 +72,7 @@ impl NetworksVerb {
     }
 
     fn export(&self, folder: &Path, context: &mut Context) -> Result<String> {
-        fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
+        output_folder::make(folder)?;
         let file = |name: &str| folder.join(format!("{name}.onnx"));
         EXPORTED.iter().try_for_each(|name| onnx::check_replaced(&file(name), self.overwrite))?;
         let mut written = 0;

@@ -4,10 +4,10 @@ use super::profile::SensitivityProfile;
 use super::published::PublishedHost;
 use super::{divided, page, published, store, tables};
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::output_folder;
 use perf4sight_base::{atomic_write, overwrite};
 use perf4sight_machine::description::MachineDescription;
 use perf4sight_machine::threads;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Disk space for the points and files of any job, in bytes.
@@ -18,7 +18,7 @@ const ROOM: usize = 256 << 10;
 /// # Errors
 /// A folder that cannot be created, or has no space.
 pub(super) fn check_room(out: &Path) -> Result<()> {
-    fs::create_dir_all(out).map_err(|cause| Error::io(out, "make this folder", &cause))?;
+    output_folder::make(out)?;
     has_room(out, out)
 }
 

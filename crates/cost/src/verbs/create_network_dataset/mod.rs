@@ -8,7 +8,7 @@ use super::{NETWORKS, images};
 use crate::pruning::{FilterRanking, PrunedNetwork, Pruner, PruningGoal, RankingMode, generator};
 use crate::records::Variant;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::output_folder::lock_folder;
+use perf4sight_base::output_folder::{self, lock_folder};
 use perf4sight_base::overwrite;
 use perf4sight_base::units::{Percent, count_text};
 use perf4sight_network::zoo::ImageDataset;
@@ -147,7 +147,7 @@ impl Verb for CreateNetworkDataset {
         self.check_replaced()?;
         let (networks, unread) = self.load(context)?;
         networks.iter().flat_map(|loaded| &loaded.warnings).for_each(|warning| context.warn(warning));
-        fs::create_dir_all(self.folder()).map_err(|cause| Error::io(self.folder(), "make this folder", &cause))?;
+        output_folder::make(&self.folder())?;
         let _held = lock_folder(&self.folder(), Duration::ZERO, "wait for it to finish, or set another model_path")?;
         let made = self.make_all(&networks, context)?;
         let summary = self.summarise(&networks, &made)?;

@@ -5,13 +5,13 @@ use super::planned::PlannedMeasurement;
 use super::test_config::NetworkTests;
 use crate::plan::Sweep;
 use crate::records::Variant;
-use perf4sight_base::error::{Error, Result};
+use perf4sight_base::error::Result;
+use perf4sight_base::output_folder;
 use perf4sight_network::zoo::calibration;
 use perf4sight_onnx as onnx;
 use perf4sight_step::workload::Variable;
 use perf4sight_verb::config::SettingValues;
 use perf4sight_verb::{KeyedPath, Outline, PlannedFiles};
-use std::fs;
 use std::path::PathBuf;
 
 /// One sample, and a few: with more, the time of operations only grows in proportion.
@@ -77,7 +77,7 @@ impl Profile {
             return Ok(());
         }
         let folder = &self.places.networks;
-        fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
+        output_folder::make(folder)?;
         let networks = calibration::all()?;
         let named = |name: &str| networks.iter().find(|network| network.name() == name);
         missing.iter().try_for_each(|(variant, file)| {

@@ -11,14 +11,13 @@ use crate::plan::{Configuration, ConfigurationStatus, GridPlan, MeasurementLedge
 use crate::records::layers::{self, LayerAppender};
 use crate::records::{self, ProfileProvenance, RowAppender, Variant, absent, merge_attempts, row_file};
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::output_folder::lock_folder;
+use perf4sight_base::output_folder::{self, lock_folder};
 use perf4sight_base::{atomic_write, input_file};
 use perf4sight_machine::{MachineProperties, check_kind, claim, differences};
 use perf4sight_step::workload::{Quantity, Stage, Variable};
 use perf4sight_verb::{Context, CountedNoun, Divisible, Outline, PlannedFiles, Summary, WorkItem, WorkPart};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -97,7 +96,7 @@ impl Divisible for Profile {
 
     fn merge(&self, folders: &[PathBuf], context: &mut Context) -> Result<()> {
         let log_dir = &self.places.log_dir;
-        fs::create_dir_all(log_dir).map_err(|cause| Error::io(log_dir, "make this folder", &cause))?;
+        output_folder::make(log_dir)?;
         let _lock = lock_folder(log_dir, PATIENCE, "wait for it to finish, then run the same command again")?;
         let folders = merge_provenance(log_dir, folders, context)?;
         for folder in &folders {

@@ -9,6 +9,7 @@ use super::watch;
 use crate::model_file::{self, CostModel};
 use crate::verb::plan_table;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::output_folder;
 use perf4sight_base::units::{Percent, count_text};
 use perf4sight_base::{overwrite, stats};
 use perf4sight_operations::{
@@ -98,7 +99,7 @@ impl Verb for TrainOperations {
             overwrite::save_measured(rows.0, rows.1, self.overwrite)?;
         }
         if let Some(folder) = self.out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|cause| Error::io(folder, "make this folder", &cause))?;
+            output_folder::make(folder)?;
         }
         let (off, _) = model.by_network().mean_percent();
         let tables = vec![groups(&model), classes(&model), parameters(&model)];

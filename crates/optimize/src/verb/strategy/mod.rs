@@ -180,9 +180,6 @@ impl OptimizeTraces {
     }
 
     fn files(&self) -> Result<ResultFiles> {
-        if self.out.exists() && !self.out.is_dir() {
-            return Err(Error::usage("is a file").file(&self.out).expected("a folder for the results (out)"));
-        }
         let clusters = self.wanted.clusters.as_deref();
         // A search writes groups under the same name.
         let (replaced, kept) = if self.searches_something() { (clusters, None) } else { (None, clusters) };
