@@ -7,7 +7,9 @@ use crate::graph::recorded::RecordedSteps;
 use crate::plain_step::PlainStep;
 use crate::ranks::TrainingJob;
 use crate::simulate::simulate;
-use crate::what_if::{HalfPrecisionShares, StepChange, WhatIfFacts, depends_on_step, no_model, parse_with};
+use crate::what_if::{
+    HalfPrecisionShares, StepChange, WhatIfFacts, depends_on_step, no_model, parse_with, rank_as_others,
+};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::input_file;
 use perf4sight_base::stats::mean;
@@ -218,7 +220,8 @@ pub(crate) fn changes(text: &str, known: &WhatIfFacts) -> Result<Vec<Box<dyn Ste
         return Err(Error::usage(format!("what-if \"{text}\" says twice what {twice} is"))
             .expected(format!("one \"{twice} = ...\", and nothing else of it")));
     }
-    let mut known = known.clone();
+    let as_others = text.split(';').filter_map(rank_as_others).collect();
+    let mut known = WhatIfFacts { as_others, ..known.clone() };
     let mut next = |text: &str| {
         let change = parse_with(text.trim(), &known)?;
         known = change.known_after(std::mem::take(&mut known));

@@ -11,6 +11,7 @@ mod kernel;
 mod links;
 mod one_rank;
 mod operations;
+mod other_ranks;
 mod outcome;
 mod precision;
 mod rank;
@@ -92,6 +93,8 @@ pub struct WhatIfFacts {
     pub gpus: Vec<Vec<String>>,
     /// What computes in half precision already.
     pub in_half: HalfPrecisionShares,
+    /// The ranks that the scenario makes do what the others do.
+    pub as_others: Vec<u32>,
 }
 
 impl WhatIfFacts {
@@ -147,7 +150,7 @@ pub const FORMS: [WhatIfForm; 13] = [
     WhatIfForm { example: "latency x 2", parse: |clause, _| links::parse(clause) },
     WhatIfForm { example: "communication x 0.5", parse: |clause, _| links::parse(clause) },
     WhatIfForm { example: "ranks = 64", parse: |clause, _| ranks::parse(clause) },
-    WhatIfForm { example: "rank 3 as the others", parse: |clause, _| rank::parse(clause) },
+    WhatIfForm { example: "rank 3 as the others", parse: rank::parse },
     WhatIfForm { example: "bucket_cap_mb = 8", parse: |clause, _| bucket_cap::parse(clause) },
     WhatIfForm { example: "operations 'gelu*' x 0.5", parse: |clause, _| operations::parse(clause) },
     WhatIfForm { example: "remove operations 'gelu*'", parse: |clause, _| operations::parse_removal(clause) },
@@ -176,6 +179,11 @@ pub fn parse_with(text: &str, known: &WhatIfFacts) -> Result<Box<dyn StepChange>
         Some(change) => change.map_err(|error| error_with_text(&error, text)),
         None => Err(unknown(text)),
     }
+}
+
+/// The rank that a change makes do what the others do.
+pub(crate) fn rank_as_others(text: &str) -> Option<u32> {
+    rank::number(&WhatIfClause::read(text))?.ok()
 }
 
 /// The same error with the text of the change in front.

@@ -1,0 +1,173 @@
+//! What the other ranks do in a step, and how one rank differs from them: in the time of its operations, and in operations that it or they alone do.
+
+use crate::graph::{CallId, NodeId, ResourceId, ResourceKind, StepGraph, WorkKind};
+use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::Percent;
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A rank does what the others do where it does so much of their work, by time: stages of a pipeline do not.
+const SAME_WORK: f64 = 0.9;
+
+/// What a node does, on any rank.
+type NodeWork = (WorkKind, CallId);
+
+/// A thread or stream.
+#[derive(Debug, Clone)]
+struct WorkTrack {
+    kind: ResourceKind,
+    nodes: Vec<NodeId>,
+    work: Vec<NodeWork>,
+}
+
+/// A thread or stream of the others: what they do, and for how long.
+struct TypicalTrack {
+    track: WorkTrack,
+    /// The median over these ranks.
+    times: Vec<u64>,
+}
+
+/// What most of the others do, if they do not do the same.
+pub(super) struct OtherRanks(Vec<TypicalTrack>);
+
+/// How a rank differs from the others.
+pub(super) struct RankDifference {
+    /// Nodes of the rank, with what the others take for them.
+    pub durations: Vec<(NodeId, u64)>,
+    /// Nodes of the rank that the others do not have.
+    pub alone: BTreeSet<NodeId>,
+}
+
+impl OtherRanks {
+    /// The others that do the same work as the rank; if none does, the most that do the same work as each other.
+    pub fn new(step: &StepGraph, rank: u32, others: &[u32]) -> Self {
+        let own = work_of(&tracks(step, rank));
+        let mut alike: BTreeMap<Vec<Vec<NodeWork>>, Vec<Vec<WorkTrack>>> = BTreeMap::new();
+        for other in others.iter().map(|other| tracks(step, *other)) {
+            alike.entry(work_of(&other)).or_default().push(other);
+        }
+        let same = alike.remove(&own);
+        let most = || alike.into_values().rev().max_by_key(Vec::len).unwrap_or_default();
+        let ranks = same.unwrap_or_else(most);
+        let typical = |(place, track): (usize, &WorkTrack)| {
+            let median = |at: usize| {
+                let mut times: Vec<u64> =
+                    ranks.iter().map(|other| step.graph.node(other[place].nodes[at]).duration).collect();
+                times.sort_unstable();
+                times[(times.len() - 1) / 2].midpoint(times[times.len() / 2])
+            };
+            TypicalTrack { times: (0..track.nodes.len()).map(median).collect(), track: track.clone() }
+        };
+        OtherRanks(ranks.first().into_iter().flatten().enumerate().map(typical).collect())
+    }
+
+    /// How a rank differs from them.
+    ///
+    /// # Errors
+    /// A rank that does other work.
+    pub fn difference(&self, step: &StepGraph, rank: u32) -> Result<RankDifference> {
+        let mut difference = RankDifference { durations: Vec::new(), alone: BTreeSet::new() };
+        let mut own = tracks(step, rank);
+        let (mut done, all) = (0, self.0.iter().flat_map(|track| &track.times).sum::<u64>());
+        for typical in &self.0 {
+            // The thread or stream that does most of the same.
+            let common = |place: &usize| common(&own[*place].work, &typical.track.work);
+            let same_kind = (0..own.len()).filter(|place| own[*place].kind == typical.track.kind);
+            let Some(place) = same_kind.rev().max_by_key(common) else { continue };
+            done += difference.add(&own.remove(place), typical);
+        }
+        let alone = own.iter().flat_map(|track| &track.nodes).filter(|id| step.graph.node(**id).kind != WorkKind::Wait);
+        difference.alone.extend(alone);
+        let share = done as f64 / all.max(1) as f64;
+        match share >= SAME_WORK {
+            true => Ok(difference),
+            false => Err(Error::input(format!(
+                "rank {rank} does other work than the other ranks: of what they do, by time, it does {}",
+                Percent(100.0 * share)
+            ))
+            .expected(format!(
+                "a rank that does {} of it or more, and perhaps other things beside it",
+                Percent(100.0 * SAME_WORK)
+            ))),
+        }
+    }
+}
+
+impl RankDifference {
+    /// Adds a track of the rank beside that of the others; nanoseconds of theirs that the rank does, too.
+    fn add(&mut self, own: &WorkTrack, typical: &TypicalTrack) -> u64 {
+        let mut done = 0;
+        // What the others alone do takes its time after what comes before it on both.
+        let mut late = 0;
+        let first = self.durations.len();
+        for change in capture_diff_slices(Algorithm::Myers, &own.work, &typical.track.work) {
+            match change {
+                DiffOp::Equal { old_index, new_index, len } => {
+                    for at in 0..len {
+                        let time = typical.times[new_index + at];
+                        self.durations.push((own.nodes[old_index + at], time));
+                        done += time;
+                    }
+                }
+                DiffOp::Delete { old_index, old_len, .. } => self.leave_out(own, old_index..old_index + old_len),
+                DiffOp::Insert { new_index, new_len, .. } => {
+                    late += self.later(first, &typical.times[new_index..new_index + new_len]);
+                }
+                DiffOp::Replace { old_index, old_len, new_index, new_len } => {
+                    self.leave_out(own, old_index..old_index + old_len);
+                    late += self.later(first, &typical.times[new_index..new_index + new_len]);
+                }
+            }
+        }
+        self.durations.get_mut(first).into_iter().for_each(|(_, time)| *time += late);
+        done
+    }
+
+    /// Gives times of the others to the last node that both have; returns them where there is none yet.
+    fn later(&mut self, first: usize, times: &[u64]) -> u64 {
+        let all = times.iter().sum();
+        match self.durations[first..].last_mut() {
+            Some((_, time)) => {
+                *time += all;
+                0
+            }
+            None => all,
+        }
+    }
+
+    /// Leaves out nodes of the rank: all but those that wait for an exchange, which takes place.
+    fn leave_out(&mut self, own: &WorkTrack, places: std::ops::Range<usize>) {
+        let waits = |place: &usize| own.work[*place].0 == WorkKind::Wait;
+        self.alone.extend(places.filter(|place| !waits(place)).map(|place| own.nodes[place]));
+    }
+}
+
+/// The nodes of a rank by thread and stream, in the order of what these do: their own is that in which they come in a trace.
+fn tracks(step: &StepGraph, rank: u32) -> Vec<WorkTrack> {
+    let is_own =
+        |id: &NodeId| step.graph.resource_of(*id).rank == Some(rank) && step.graph.node(*id).kind != WorkKind::Launch;
+    let mut tracks: BTreeMap<ResourceId, Vec<NodeId>> = BTreeMap::new();
+    for id in step.graph.ids().filter(is_own) {
+        tracks.entry(step.graph.node(id).resource).or_default().push(id);
+    }
+    let track = |nodes: Vec<NodeId>| WorkTrack {
+        kind: step.graph.resource_of(nodes[0]).kind,
+        work: nodes.iter().map(|id| (step.graph.node(*id).kind, step.graph.node(*id).call)).collect(),
+        nodes,
+    };
+    let mut tracks: Vec<WorkTrack> = tracks.into_values().map(track).collect();
+    tracks.sort_by(|one, other| one.work.cmp(&other.work));
+    tracks
+}
+
+fn work_of(tracks: &[WorkTrack]) -> Vec<Vec<NodeWork>> {
+    tracks.iter().map(|track| track.work.clone()).collect()
+}
+
+/// How much two tracks have in common, in any order.
+fn common(own: &[NodeWork], others: &[NodeWork]) -> usize {
+    let mut counts: BTreeMap<NodeWork, usize> = BTreeMap::new();
+    own.iter().for_each(|work| *counts.entry(*work).or_default() += 1);
+    let take = |work: &&NodeWork| counts.get_mut(work).filter(|left| **left > 0).map(|left| *left -= 1).is_some();
+    others.iter().filter(take).count()
+}
