@@ -34,9 +34,8 @@ type PlanPair<'a, Plan> = [&'a TimedPlan<Plan>; 2];
 pub(crate) fn check<Plan: Eq + Hash>(rows: &[TimedPlan<Plan>], unit: &str) -> Result<Vec<String>> {
     let mut pairs = pairs(rows);
     pairs.sort_by(|one, other| time_ratio(other).total_cmp(&time_ratio(one)));
-    match pairs.first() {
-        Some(worst) if time_ratio(worst) > MOST_SCATTER => return Err(refusal(worst, unit)),
-        _ => (),
+    if let Some(worst) = pairs.first().filter(|pair| time_ratio(pair) > MOST_SCATTER) {
+        return Err(refusal(worst, unit));
     }
     let once = (pairs.len() < rows.len()).then(|| {
         format!(

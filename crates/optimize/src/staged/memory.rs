@@ -155,7 +155,7 @@ mod tests {
         let plans: Vec<_> = MIXED.into_iter().chain(again).collect();
         let many = QuantityFit::new(&measured(&plans), &|_| Ok(()))?.left_out;
         assert_eq!((many.len(), many[0].predicted), (once.len(), once[0].predicted));
-        assert!((many[0].measured / value - 1.015).abs() < 1e-9, "{}", many[0].measured);
+        assert!((many[0].measured() / value - 1.015).abs() < 1e-9, "{}", many[0].measured());
         Ok(())
     }
 }

@@ -103,8 +103,6 @@ pub struct LeftOutPlan {
     pub name: String,
     /// What was measured, in the order of the plans: seconds, or bytes.
     pub measurements: Vec<f64>,
-    /// The median of these.
-    pub measured: f64,
     /// What was predicted without it.
     pub predicted: f64,
 }
@@ -301,9 +299,14 @@ fn check_unit<Q: PlanQuantity<N>, const N: usize>(plans: &[MeasuredQuantity<Q>],
 }
 
 impl LeftOutPlan {
+    /// What was measured: the median.
+    pub fn measured(&self) -> f64 {
+        stats::median(&self.measurements)
+    }
+
     /// By how many percent the prediction is off.
     pub fn off_percent(&self) -> f64 {
-        100.0 * (self.predicted / self.measured - 1.0).abs()
+        100.0 * (self.predicted / self.measured() - 1.0).abs()
     }
 }
 
@@ -315,8 +318,8 @@ impl QuantityFit {
             let logs = fit(&others.collect::<Vec<_>>())?;
             watch(1)?;
             let predicted = left_out.plan.value(&logs);
-            let MeasuredQuantity { name, measurements, value, .. } = left_out;
-            Ok(LeftOutPlan { name: name.clone(), measurements: measurements.clone(), measured: *value, predicted })
+            let MeasuredQuantity { name, measurements, .. } = left_out;
+            Ok(LeftOutPlan { name: name.clone(), measurements: measurements.clone(), predicted })
         });
         let left_out = left_out.collect::<Result<_>>()?;
         Ok(QuantityFit { logs: fit(&plans.iter().collect::<Vec<_>>())?.to_vec(), left_out })
@@ -324,7 +327,7 @@ impl QuantityFit {
 
     /// Logarithms by which plans that were left out are off, by their size.
     fn errors(&self) -> Vec<f64> {
-        self.left_out.iter().map(|plan| (plan.predicted / plan.measured).ln().abs()).collect()
+        self.left_out.iter().map(|plan| (plan.predicted / plan.measured()).ln().abs()).collect()
     }
 
     fn estimate<Q: PlanQuantity<N>, const N: usize>(

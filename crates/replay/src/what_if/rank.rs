@@ -1,7 +1,7 @@
 //! `rank 3 as the others`: a rank without what makes it different, such as a straggler that waits for data.
 
 use super::clause::WhatIfClause;
-use super::other_ranks::{OtherRanks, RankDifference};
+use super::other_ranks::{RankDifference, difference};
 use super::{Scenario, StepChange, WhatIfFacts};
 use crate::graph::{EdgeKind, NodeId, ResourceKind, StepGraph, WorkKind};
 use perf4sight_base::error::{Error, Result};
@@ -44,14 +44,14 @@ impl RankAsOthers {
             return Err(Error::usage(format!("no rank is left that rank {} could be like", self.rank))
                 .expected("a rank that the scenario does not name"));
         }
-        OtherRanks::new(step, self.rank, &others).difference(step, self.rank)
+        difference(step, self.rank, &others)
     }
 }
 
 impl StepChange for RankAsOthers {
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         let step = &mut scenario.step;
-        let RankDifference { durations, alone } = self.difference(step)?;
+        let RankDifference { durations, alone, .. } = self.difference(step)?;
         durations.into_iter().for_each(|(id, time)| step.graph.set_duration(id, time));
         if alone.is_empty() {
             return Ok(());
@@ -72,13 +72,17 @@ impl StepChange for RankAsOthers {
         Some(format!("each operation of rank {} takes as long as the median of the other ranks", self.rank))
     }
 
-    /// What the rank alone does, which is left out.
+    /// What the rank alone does, and that the others do not all do the same.
     fn doubts(&self, step: &StepGraph) -> Vec<String> {
-        let Ok(RankDifference { alone, .. }) = self.difference(step) else { return Vec::new() };
-        left_out(step, &alone)
-            .map(|names| format!("rank {} alone does {names}: without these", self.rank))
-            .into_iter()
-            .collect()
+        let Ok(RankDifference { alone, compared, .. }) = self.difference(step) else { return Vec::new() };
+        let left_out =
+            left_out(step, &alone).map(|names| format!("rank {} alone does {names}, which is left out", self.rank));
+        let numbers = step.ranks.iter().map(|rank| rank.number);
+        let others: BTreeSet<u32> = numbers.filter(|rank| !self.unlike.contains(rank)).collect();
+        let some = (compared != others).then(|| {
+            format!("the other ranks do not all do the same: rank {} is as {}", self.rank, rank_list(&compared))
+        });
+        left_out.into_iter().chain(some).collect()
     }
 }
 
@@ -155,7 +159,7 @@ mod tests {
         let logs: [(&str, u64); 7] = [("", 1), ("a", 12), ("", 2), ("log", 50), ("", 300), ("b", 25), ("", 0)];
         let scenario = step(&[&USUAL, &logs, &USUAL]);
         let doubts = parse_with("rank 1 as the others", &WhatIfFacts::default()).unwrap().doubts(&scenario.step);
-        assert_eq!(doubts, ["rank 1 alone does 'log' (0.000 ms): without these"]);
+        assert_eq!(doubts, ["rank 1 alone does 'log' (0.000 ms), which is left out"]);
         assert_eq!(time_of(scenario, 1, &[1]), Ok(32));
     }
 
@@ -171,6 +175,17 @@ mod tests {
     fn a_rank_with_other_work_is_not_as_the_others() {
         let error = time_of(step(&[&USUAL, &[("", 1), ("a", 10), ("", 1), ("other", 20)]]), 1, &[1]).unwrap_err();
         assert!(error.to_string().contains("by time, it does 37.5 %"), "{error}");
+    }
+
+    /// Ranks 2 and 3 do the same; rank 0 does something else beside it, and rank 1, which waits, is not as rank 0.
+    #[test]
+    fn the_others_are_those_that_do_the_same() {
+        let logs: [(&str, u64); 6] = [("", 1), ("a", 10), ("", 1), ("log", 50), ("", 1), ("b", 20)];
+        let more: [(&str, u64); 5] = [("", 1), ("a", 90), ("x", 7), ("", 1), ("b", 20)];
+        let scenario = step(&[&logs, &more, &USUAL, &USUAL]);
+        let doubts = parse_with("rank 1 as the others", &WhatIfFacts::default()).unwrap().doubts(&scenario.step);
+        assert_eq!(doubts[1], "the other ranks do not all do the same: rank 1 is as ranks 2 and 3");
+        assert_eq!(time_of(scenario, 1, &[1]), Ok(32));
     }
 
     /// Two of three ranks wait 40 longer: neither is one of the others for the other.

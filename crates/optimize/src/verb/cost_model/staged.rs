@@ -6,7 +6,7 @@ use super::trained::{
 };
 use super::{PredictPlans, TrainModel, watch};
 use crate::model_file::CostModel;
-use crate::repeated::{self, TimedPlan};
+use crate::repeated::{self, TimedPlan, each_once};
 use crate::staged::{
     KnownCluster, LEAST_PLANS, LayerTimes, LeftOutPlan, MeasuredStagedPlan, NetworkShape, NodeLinks, PlanEstimate,
     PredictedStagedPlan, StagedModel, read_staged_plans,
@@ -80,7 +80,8 @@ pub(super) fn train(train: &TrainModel, context: &mut Context) -> Result<Summary
         .chain(unmeasured(&plans))
         .chain(repeated)
         .for_each(|warning| context.warn(warning));
-    let progress = context.console.progress(2 * plans.len() as u64, "fitting");
+    let different = each_once(plans.iter().map(|plan| (plan.plan.identity(), ()))).len();
+    let progress = context.console.progress(2 * different as u64, "fitting");
     let model = match StagedModel::fit_watched(&plans, cluster, &watch(&progress, context)) {
         Err(_) if context.cancelled() => return Ok(interrupted_summary()),
         fitted => fitted.map_err(|error| error.file(&train.plans))?,
@@ -97,7 +98,7 @@ pub(super) fn train(train: &TrainModel, context: &mut Context) -> Result<Summary
         findings: train.findings(time),
         files,
         json: json!({
-            "plans": plans.len(),
+            "plans": different,
             "step_left_out_percent": time,
             "memory_left_out_percent": memory,
             "left_out": trained.tables[0].to_json(),
@@ -163,7 +164,7 @@ fn repeated_warnings(plans: &[MeasuredStagedPlan]) -> Result<Vec<String>> {
 
 /// Plans with the same measurement are left out together.
 fn different(plans: &[LeftOutPlan]) -> DistinctPlans {
-    let measured: BTreeSet<u64> = plans.iter().map(|plan| plan.measured.to_bits()).collect();
+    let measured: BTreeSet<u64> = plans.iter().map(|plan| plan.measured().to_bits()).collect();
     DistinctPlans { plans: measured.len(), by: "by what was measured", enough: LEAST_PLANS }
 }
 
@@ -192,7 +193,7 @@ fn describe_model(model: &StagedModel) -> TrainedModel {
 fn predictions(what: &'static str, series: &str, plans: &[LeftOutPlan]) -> LeftOutPredictions {
     let one = |one: &LeftOutPlan| LeftOutPrediction {
         name: one.name.clone(),
-        measured: one.measured,
+        measured: one.measured(),
         predicted: one.predicted,
         deviations: None,
     };
@@ -204,10 +205,10 @@ fn left_out(steps: &[LeftOutPlan], peaks: &[LeftOutPlan]) -> Table {
     let of_peak = |step: &LeftOutPlan, cell: fn(&LeftOutPlan) -> Cell| peak(step).map_or(Cell::from(""), cell);
     TableBuilder::new("Plans that were left out of the fit", steps)
         .text("plan", "plan", |step| step.name.clone())
-        .number("measured_s", "measured (s)", |step| step.measured)
+        .number("measured_s", "measured (s)", |step| step.measured())
         .number("predicted_s", "predicted (s)", |step| step.predicted)
         .number("off_percent", "off", |step| Percent(step.off_percent()))
-        .number("measured_bytes", "memory", |step| of_peak(step, |peak| Bytes(peak.measured as u64).into()))
+        .number("measured_bytes", "memory", |step| of_peak(step, |peak| Bytes(peak.measured() as u64).into()))
         .number("predicted_bytes", "predicted", |step| of_peak(step, |peak| Bytes(peak.predicted as u64).into()))
         .number("memory_off_percent", "off", |step| of_peak(step, |peak| Percent(peak.off_percent()).into()))
         .table()
