@@ -1,11 +1,11 @@
 //! The files of a verb's results in a folder, which replace those of earlier results together.
 
+use crate::checksum::checksum;
 use crate::error::{Error, Result};
 use crate::output_folder::{self, lock_folder};
 use crate::temporary_folder::TemporaryFolder;
 use crate::{atomic_write, overwrite};
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The advice if that takes longer.
 const HELD: &str = "wait until it has ended, or choose another folder (out)";
+/// The field of the mark with the checksum of each other file, so that a later run replaces no file that somebody changed or put there.
+const CHECKSUMS: &str = "files";
 
 /// What a verb may write into a folder.
 pub struct ResultNames {
@@ -33,14 +35,29 @@ pub struct ResultNames {
 }
 
 impl ResultNames {
-    /// Whether a file with the name of the mark was written by this verb.
-    fn is_written_by(&self, file: &Path) -> bool {
-        let read = fs::File::open(file).ok().and_then(|file| serde_json::from_reader(BufReader::new(file)).ok());
-        read.is_some_and(|object: Map<String, Value>| {
-            let format = object.get("format").and_then(Value::as_u64).unwrap_or(0);
-            (1..=u64::from(self.format)).contains(&format)
-                && self.lists.iter().all(|list| object.get(*list).is_some_and(Value::is_array))
-        })
+    /// The fields of the mark in a folder, if this verb wrote it.
+    fn read_mark(&self, out: &Path) -> Option<Map<String, Value>> {
+        let file = fs::File::open(out.join(self.mark)).ok()?;
+        let fields: Map<String, Value> = serde_json::from_reader(BufReader::new(file)).ok()?;
+        let format = fields.get("format").and_then(Value::as_u64).unwrap_or(0);
+        let is_own = (1..=u64::from(self.format)).contains(&format)
+            && self.lists.iter().all(|list| fields.get(*list).is_some_and(Value::is_array));
+        is_own.then_some(fields)
+    }
+
+    /// Refuses files that are not as an earlier run wrote them. Its mark names none if it is of a version that took no checksums.
+    fn check_unchanged(&self, out: &Path, mark: &Map<String, Value>) -> Result<()> {
+        let Some(Value::Object(written)) = mark.get(CHECKSUMS) else { return Ok(()) };
+        let is_changed = |name: &&String| {
+            let contents = fs::read(out.join(name)).unwrap_or_default();
+            !contents.is_empty() && written.get(*name).and_then(Value::as_str) != Some(&checksum(contents))
+        };
+        match self.names.iter().filter(|name| *name != self.mark).find(is_changed) {
+            None => Ok(()),
+            Some(name) => Err(Error::usage("this file is not as an earlier run wrote it, and would be replaced")
+                .file(out.join(name))
+                .help("move it, or choose another folder (out)")),
+        }
     }
 }
 
@@ -59,6 +76,7 @@ impl ResultFiles {
     pub fn new<'a>(out: &Path, results: ResultNames, mut inputs: impl Iterator<Item = &'a Path>) -> Result<Self> {
         output_folder::check_no_file(out)?;
         let files: Vec<PathBuf> = results.names.iter().map(|name| out.join(name)).collect();
+        files.iter().filter_map(|file| file.parent()).try_for_each(output_folder::check_no_file)?;
         let replaced: Vec<&PathBuf> = files.iter().filter(|file| file.exists()).collect();
         let refused = |what: &str, file: &Path| Err(Error::usage(what).file(file).help("choose another folder (out)"));
         let is_replaced = |input: &&Path| replaced.iter().any(|file| overwrite::is_same(file, input));
@@ -70,10 +88,11 @@ impl ResultFiles {
         if let Some(other) = files.iter().find(is_other) {
             return refused("a link, a folder or a device is in the place of a result", other);
         }
-        let ours = !replaced.is_empty() && results.is_written_by(&out.join(results.mark));
+        let mark = results.read_mark(out);
         // No verb with such a folder replaces files of others.
-        overwrite::check_folder(out, &results.names, ours, false)
+        overwrite::check_folder(out, &results.names, mark.is_some(), false)
             .map_err(|error| error.help("choose another folder (out)"))?;
+        mark.iter().try_for_each(|mark| results.check_unchanged(out, mark))?;
         Ok(ResultFiles { out: out.to_owned(), results, files: Vec::new() })
     }
 
@@ -82,18 +101,24 @@ impl ResultFiles {
         self.out.join(name)
     }
 
-    /// Adds a file, which [`ResultFiles::write_all`] writes.
+    /// Adds a file other than the mark, which [`ResultFiles::write_all`] writes.
     pub fn add(&mut self, name: impl Into<String>, contents: impl Into<Vec<u8>>) {
         self.files.push((name.into(), contents.into()));
     }
 
-    /// Writes all files into a temporary folder, then moves them to their places. Files of earlier results that these do
-    /// not have are removed, so that they are not mistaken for theirs.
+    /// Writes all files into a temporary folder, the mark with these fields and the checksums of the others among them, then moves them to their places
+    /// instead of those of earlier results.
     ///
     /// # Errors
     /// An I/O error; earlier files are then unchanged unless moving had begun.
-    pub fn write_all(self) -> Result<()> {
-        let (out, mark) = (&self.out, self.results.mark);
+    pub fn write_all(mut self, mut fields: Value) -> Result<()> {
+        if let Value::Object(fields) = &mut fields {
+            fields.insert(CHECKSUMS.to_owned(), self.checksums().into());
+        }
+        let mark = self.results.mark;
+        // It is moved first: if an error follows, the next program may still replace the others.
+        self.files.insert(0, (mark.to_owned(), format!("{fields:#}\n").into_bytes()));
+        let out = &self.out;
         output_folder::make(out)?;
         // Of two programs at the same time, the later one replaces all files of the other.
         let _held = lock_folder(out, PATIENCE, HELD)?;
@@ -103,17 +128,21 @@ impl ResultFiles {
             make_parent(&out.join(name))?;
             atomic_write::save(&fresh.path().join(name), contents)?;
         }
-        let written: BTreeSet<&str> = self.files.iter().map(|(name, _)| name.as_str()).collect();
-        // The file that identifies the folder is moved first: if an error follows, the next program may still replace
-        // the others.
-        let first = written.get(mark).into_iter();
-        for name in first.chain(written.iter().filter(|name| **name != mark)) {
+        // The new mark goes with none of them.
+        self.results.names.iter().filter(|name| *name != mark).try_for_each(|name| remove(&out.join(name)))?;
+        self.files.iter().try_for_each(|(name, _)| {
             let file = out.join(name);
-            fs::rename(fresh.path().join(name), &file)
-                .map_err(|cause| Error::io(&file, "replace this file", &cause))?;
-        }
-        let names = self.results.names.iter().filter(|name| !written.contains(name.as_str()));
-        names.into_iter().try_for_each(|name| remove(&out.join(name)))
+            fs::rename(fresh.path().join(name), &file).map_err(|cause| Error::io(&file, "replace this file", &cause))
+        })
+    }
+
+    /// The checksums of the files, and those that an earlier run wrote and this one keeps.
+    fn checksums(&self) -> Map<String, Value> {
+        let written = self.results.read_mark(&self.out).and_then(|mut mark| mark.remove(CHECKSUMS));
+        let mut checksums = written.and_then(|written| written.as_object().cloned()).unwrap_or_default();
+        checksums.retain(|name, _| !self.results.names.contains(name));
+        checksums.extend(self.files.iter().map(|(name, contents)| (name.clone(), checksum(contents.iter().copied()).into())));
+        checksums
     }
 }
 
@@ -129,5 +158,60 @@ fn remove(file: &Path) -> Result<()> {
             Err(Error::io(file, "remove this file of earlier results", &cause))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NAMES: [&str; 4] = ["mark.json", "table.csv", "spec/parts.txt", "groups.txt"];
+
+    fn results(out: &Path, names: &[&str]) -> Result<ResultFiles> {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let lists = ["rows", "warnings"];
+        let results =
+            ResultNames { mark: "mark.json", unfinished: ".new.", format: 1, lists, replaces_input: "an input", names };
+        ResultFiles::new(out, results, std::iter::empty())
+    }
+
+    fn run(out: &Path, names: &[&str]) -> Result<()> {
+        let mut files = results(out, names)?;
+        names.iter().filter(|name| **name != "mark.json").for_each(|name| files.add(*name, "1\n"));
+        files.write_all(json!({"format": 1, "rows": [], "warnings": []}))
+    }
+
+    #[test]
+    fn files_that_somebody_changed_or_put_among_results_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path();
+        run(out, &NAMES[..3]).unwrap();
+        run(out, &NAMES[..3]).unwrap();
+        for (name, contents) in [("table.csv", "1\n2\n"), ("groups.txt", "mine\n")] {
+            fs::write(out.join(name), contents).unwrap();
+            let error = run(out, &NAMES).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("not as an earlier run wrote it"), "{error}");
+            assert_eq!(fs::read_to_string(out.join(name)).unwrap(), contents);
+            fs::remove_file(out.join(name)).unwrap();
+        }
+        run(out, &NAMES).unwrap();
+    }
+
+    /// `optimize` keeps groups of an earlier run that it reads.
+    #[test]
+    fn files_that_a_run_keeps_are_replaced_by_a_later_one() {
+        let folder = tempfile::tempdir().unwrap();
+        for names in [&NAMES[..], &NAMES[..3], &NAMES] {
+            run(folder.path(), names).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_a_folder_is_found_before_anything_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("spec"), "").unwrap();
+        let error = results(folder.path(), &NAMES).err().unwrap().to_string();
+        assert!(error.contains("spec") && error.contains("is a file"), "{error}");
     }
 }

@@ -12,7 +12,7 @@ use perf4sight_replay::replayed_job::lead_of_threads;
 use perf4sight_replay::request::ReplayRequest;
 use perf4sight_replay::simulate::{NodeSchedule, simulate};
 use perf4sight_replay::what_if::{
-    Scenario, StepChange, WhatIfFacts, WhatIfOutcome, changed_step, parse, predict, turning_latency, variations,
+    Scenario, StepChange, TurningLatency, WhatIfFacts, WhatIfOutcome, changed_step, parse, predict, turning_latency, variations,
 };
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -155,15 +155,16 @@ impl RecordedStart {
         let changes = as_changes(change);
         let mut outcome = predict(&self.recorded, &self.communication, &changes)?;
         let turning = turning_latency(&self.recorded, &self.communication, &changes)?;
-        if self.holds_start || turning.is_some() {
+        if self.holds_start {
             outcome.after.include(outcome.before as f64);
         }
-        outcome.assumptions.extend(turning.map(|latency| {
-            format!(
+        if let Some(TurningLatency { latency, longest }) = turning {
+            outcome.after.include(longest * outcome.before as f64);
+            outcome.assumptions.push(format!(
                 "whether the step gets shorter rests on how long a message takes, which is not known: from {} on it gets longer",
                 Milliseconds(latency / 1e6)
-            )
-        }));
+            ));
+        }
         Ok(outcome)
     }
 

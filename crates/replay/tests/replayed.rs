@@ -129,6 +129,16 @@ fn check(name: &str, errors: &BTreeMap<String, [f64; 2]>, measured: &Measured, m
     assert!(best.is_some_and(|best| best <= 1.02 * least), "{name}: {best:?} {least}");
 }
 
+/// Two ranks share a loopback of 1 Gb/s, 8 ns a byte. A ring of two sends as many bytes from each rank as the all-reduce has, 16 ns for each of these. gloo runs two
+/// all-reduces at once, each of which seems to take longer or shorter than that.
+#[test]
+fn all_reduces_that_run_at_once_show_the_bandwidth_of_their_link() -> Result<()> {
+    let recorded = recorded(&[Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ranks/two")])?;
+    let cost = fit(&recorded, CollectiveAlgorithm::Ring).groups[0];
+    assert!(cost.is_some_and(|cost| (cost.per_byte.value / 16.0 - 1.0).abs() < 0.05), "{cost:?}");
+    Ok(())
+}
+
 #[test]
 fn steps_with_other_buckets_are_predicted_from_one_recording() -> Result<()> {
     for (gigabits, most) in [(1, 2.0), (2, 3.0)] {

@@ -107,8 +107,7 @@ fn write(mut files: ResultFiles, shown: &mut BreakdownResults) -> Result<Value> 
     files.add("breakdown.csv", csv::to_table(shown).to_csv());
     files.add("report.html", page::build_page(shown).to_html());
     let json = json::to_json(shown);
-    files.add("breakdown.json", format!("{json:#}\n"));
-    files.write_all()?;
+    files.write_all(json.clone())?;
     Ok(json)
 }
 

@@ -36,9 +36,10 @@ impl OptimizationPass for TensorFusion {
             add_sharded(start, &mut found);
             return Ok(found);
         }
-        match fusion::of_step(&start.recorded.typical, &start.communication, &start.schedule) {
-            Ok((gradients, link)) => buckets(start, &gradients, link, &mut found)?,
-            Err(error) => found.unanswered.push(format!("no buckets are proposed: {}", error.in_one_line())),
+        let fused = fusion::of_step(&start.recorded.typical, &start.communication, &start.schedule)
+            .and_then(|(gradients, link)| buckets(start, &gradients, link, &mut found));
+        if let Err(error) = fused {
+            found.unanswered.push(format!("no buckets are proposed: {}", error.in_one_line()));
         }
         static_graph(start, &mut found)?;
         Ok(found)

@@ -268,6 +268,12 @@ impl<'a> Rebucketing<'a> {
         own.flat_map(|transfer| transfer.parts.iter().filter(|part| part.rank == rank)).last()
     }
 
+    /// Whether a recorded node is behind another one of its thread or stream, or is of another.
+    fn is_later(&self, node: NodeId, other: NodeId) -> bool {
+        let graph = &self.step.graph;
+        node > other || graph.node(node).resource != graph.node(other).resource
+    }
+
     /// Lets a rank launch a bucket behind its last gradient, and wait for it before it copies its first gradient out.
     fn add_part(&mut self, rank: usize, transfer: NodeId, bucket: &Range<usize>, issue_time: u64) -> TransferPart {
         let own = &self.step.ranks[rank];
@@ -288,7 +294,9 @@ impl<'a> Rebucketing<'a> {
         // On a GPU a stream waits, and not the thread that launches the copies out of buckets.
         let of_stream = old.filter(|wait| self.step.graph.resource_of(*wait).kind == ResourceKind::Stream);
         let copy = (own.copies.len() == own.gradients.len()).then(|| own.copies[bucket.start]);
-        let wait = of_stream.or(copy).or(old);
+        // What goes on before the bucket is launched does not wait for it.
+        let is_later = |wait: &NodeId| self.is_later(*wait, ready);
+        let wait = of_stream.or(copy).or(old).filter(is_later);
         wait.into_iter().for_each(|wait| self.builder.edge(transfer, wait, EdgeKind::Rendezvous));
         TransferPart { rank, launch, wait, issuing: (launch, NodeId(launch.0 + 1)) }
     }
@@ -318,6 +326,17 @@ mod tests {
         // A cap that two layers do not fill.
         let cap = BucketLimits::of_cap(30.0);
         assert_eq!(time(&with_limits(&made.job, &made.communication, cap).unwrap()), time(&made.job));
+    }
+
+    /// What goes on until a gradient is there does not wait for the bucket that is launched behind it.
+    #[test]
+    fn a_wait_before_the_launch_is_none() {
+        let mut made = cluster(&SyntheticCluster { layers: 12, ..SyntheticCluster::default() }, 1).unwrap();
+        for part in &mut made.job.transfers[2].parts {
+            part.wait = Some(made.job.ranks[part.rank].gradients[11].ready);
+        }
+        let changed = with_buckets(&made.job, &made.communication, std::slice::from_ref(&(0..12))).unwrap();
+        assert!(changed.transfers[0].parts.iter().all(|part| part.wait.is_none()), "{changed:?}");
     }
 
     /// Two groups of a job with tensor parallelism, each of which half of the ranks reduces their gradients in, and a step whose other group reduces as much of something else on ranks

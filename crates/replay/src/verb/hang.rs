@@ -85,8 +85,7 @@ pub(super) fn without_times(
     let json = super::json::of_hang(hang, &headline, warnings);
     let written = [("report", REPORT), ("data", JSON)].map(|(what, name)| (what, files.path(name))).to_vec();
     files.add(REPORT, page.to_html());
-    files.add(JSON, format!("{json:#}\n"));
-    files.write_all()?;
+    files.write_all(json.clone())?;
     Ok(Summary { headline, tables, json, files: written, ..Summary::default() })
 }
 

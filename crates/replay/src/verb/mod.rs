@@ -245,7 +245,6 @@ fn draw(
         (files::CSV, csv::to_table(&shown.analysis).to_csv().into_bytes()),
         (files::REPORT, page::build_page(shown).to_html().into_bytes()),
         (files::TIMELINE, zipped_step(shown)?),
-        (files::JSON, format!("{json:#}\n").into_bytes()),
     ];
     let Some(replayed) = &shown.replayed else { return Ok(PendingFiles { own, others: Vec::new(), json }) };
     own.push((files::OPERATIONS, operations_csv::to_table(&one_step::single_step(replayed)).to_csv().into_bytes()));
@@ -256,7 +255,7 @@ impl PendingFiles {
     /// Writes all files; returns the list of the other ones, and the contents of `replay.json`.
     fn write_all(self, mut files: ResultFiles) -> Result<(Vec<(&'static str, PathBuf)>, Value)> {
         self.own.into_iter().for_each(|(name, contents)| files.add(name, contents));
-        files.write_all()?;
+        files.write_all(self.json.clone())?;
         let others = self.others.into_iter().map(PendingFile::save).collect::<Result<_>>()?;
         Ok((others, self.json))
     }

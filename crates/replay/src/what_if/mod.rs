@@ -30,7 +30,7 @@ pub use one_rank::one_rank;
 pub use outcome::{StepPrediction, WhatIfOutcome, changed_step, predict};
 pub(crate) use outcome::{depends_on_step, ratio_of_work, still_unlike};
 pub use tf32::Tf32;
-pub use turning_latency::turning_latency;
+pub use turning_latency::{TurningLatency, turning_latency};
 pub use variations::variations;
 
 use crate::communication::CommunicationCosts;

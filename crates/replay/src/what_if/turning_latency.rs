@@ -6,7 +6,16 @@ use crate::communication::{CommunicationCosts, GroupCost};
 use crate::graph::recorded::RecordedSteps;
 use perf4sight_base::error::Result;
 
-/// Nanoseconds of a message from which changes that make the typical step shorter, with the latency that is assumed, make it longer; none where no latency
+/// A latency of messages from which changes make a step longer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TurningLatency {
+    /// Nanoseconds of a message.
+    pub latency: f64,
+    /// How many times as long the step takes with the longest latency that may be.
+    pub longest: f64,
+}
+
+/// The latency from which changes that make the typical step shorter, with the latency that is assumed, make it longer; none where no latency
 /// that may be does so, or where latencies are known.
 ///
 /// # Errors
@@ -15,7 +24,7 @@ pub fn turning_latency(
     recorded: &RecordedSteps,
     communication: &CommunicationCosts,
     changes: &[Box<dyn StepChange>],
-) -> Result<Option<f64>> {
+) -> Result<Option<TurningLatency>> {
     let changes = &references(changes);
     let with = |groups: &[Option<GroupCost>]| -> Result<(f64, f64)> {
         let other = CommunicationCosts { groups: groups.to_vec(), ..communication.clone() };
@@ -23,13 +32,14 @@ pub fn turning_latency(
     };
     let Some(slowest) = communication.slower_messages.last() else { return Ok(None) };
     let mut before = with(&communication.groups)?;
-    if before.1 >= 1.0 || with(slowest)?.1 <= 1.0 {
+    let (_, longest) = with(slowest)?;
+    if before.1 >= 1.0 || longest <= 1.0 {
         return Ok(None);
     }
     for groups in communication.alternatives.last().into_iter().chain(&communication.slower_messages) {
         let next = with(groups)?;
         if next.1 > 1.0 {
-            return Ok(Some(crossing(before, next)));
+            return Ok(Some(TurningLatency { latency: crossing(before, next), longest }));
         }
         before = next;
     }

@@ -110,8 +110,12 @@ impl OptimizeTraces {
             }
         }
         progress.set_item("comparing");
-        let joint = jointly(&start, &found)?;
-        found.replace_by(joint);
+        match jointly(&start, &found) {
+            Ok(joint) => found.replace_by(joint),
+            Err(error) => found
+                .unanswered
+                .push(format!("operators and tensors are not fused together: {}", error.in_one_line())),
+        }
         found.leave_out_slower(self.asks_for_memory());
         let shown = StrategyResults::new(start, found)?;
         progress.advance(1);
@@ -214,11 +218,10 @@ impl OptimizeTraces {
     fn write(&self, mut files: ResultFiles, shown: StrategyResults, context: &mut Context) -> Result<Summary> {
         shown.warnings.iter().for_each(|warning| context.warn(warning));
         let json = json::to_json(&shown);
-        files.add(files::JSON, format!("{json:#}\n"));
         files.add(files::REPORT, page::build_page(&shown).to_html());
         files.add(files::STRATEGY, format!("{}\n", json::strategy(&shown.found)));
         shown.found.files.iter().for_each(|(name, contents)| files.add(*name, contents.as_str()));
-        files.write_all()?;
+        files.write_all(json.clone())?;
         let tables = [tables::proposals(&shown), tables::others(&shown)];
         Ok(Summary {
             tables: tables.into_iter().filter(|table| !table.is_empty()).collect(),
@@ -262,7 +265,7 @@ impl StrategyResults {
         });
         let together = combine_proposals(&start, &found.proposals);
         let answer = answer_text(&start, &found, together.as_ref());
-        let assumed = found.proposals.iter().flat_map(|proposal| {
+        let assumed = found.proposals.iter().chain(&found.others).flat_map(|proposal| {
             proposal.outcome.assumptions.iter().map(|assumption| format!("{}: {assumption}", proposal.change))
         });
         let unanswered = found.unanswered.iter().cloned();

@@ -212,5 +212,7 @@ pub(super) fn read(
 fn to_common_clock(rows: &mut RankStep, common: impl Fn(i64) -> i64) {
     rows.start = common(rows.start);
     rows.rows.iter_mut().for_each(|row| row.end = common(row.end));
-    rows.parts.values_mut().for_each(|part| part.end = common(part.end));
+    for part in rows.parts.values_mut() {
+        [part.begin, part.end] = [part.begin, part.end].map(&common);
+    }
 }

@@ -17,6 +17,9 @@ const WAKE_UP: i64 = 10_000_000;
 /// row to be the wait for it. Which row is the longest differs from step to step unless the thread waits.
 pub(super) const CONSISTENT: f64 = 0.8;
 
+/// A row that ends when less than this share of an exchange has passed does not wait for it, however late the library closes its range.
+const LEAST_PASSED: f64 = 0.25;
+
 /// The operators of PyTorch that compute wait for no exchange: those of `c10d` do, and what is around both.
 const COMPUTES: &str = "aten::";
 /// Fewer steps in which a rank waits are chance.
@@ -128,15 +131,17 @@ fn row_before_end(steps: &AlikeSteps<'_>, rank: usize, number: usize) -> Option<
     consistent(&rows).or_else(of_late).or_else(|| at_its_end(steps, rank, number))
 }
 
-/// Whether a row ends with an exchange that ends during it.
+/// Whether a row ends with an exchange that ends during it, or not long before it.
 fn ends_with_exchange(steps: &AlikeSteps<'_>, rank: usize, number: usize, row: usize) -> bool {
     let times = |ranks: &[RankStep]| {
         let step = &ranks[rank];
-        let end = step.parts.get(&number)?.end;
-        let begin = step.begin_of(step.track_of(row)?, row);
-        (begin < end).then(|| [step.rows[row].end - begin, step.rows[row].end - end])
+        let exchange = *step.parts.get(&number)?;
+        let (begin, end) = (step.begin_of(step.track_of(row)?, row), step.rows[row].end);
+        let passed = (end - exchange.begin) as f64 / (exchange.end - exchange.begin).max(1) as f64;
+        (begin < exchange.end).then_some(([end - begin, end - exchange.end], passed))
     };
-    ends_soon(&steps.iter().filter_map(|(_, ranks)| times(ranks)).collect::<Vec<_>>())
+    let (ends, passed): (Vec<[i64; 2]>, Vec<f64>) = steps.iter().filter_map(|(_, ranks)| times(ranks)).unzip();
+    ends_soon(&ends) && median(&passed) >= LEAST_PASSED
 }
 
 /// Whether a row ends with something that ends during it, from how long it takes, and how much of that comes after the end: little, or no more than
@@ -301,6 +306,24 @@ mod tests {
         let [working, waiting] = [[9_000, 9_020, 8_990], [11_990, 11_950, 11_980]];
         assert_eq!(wait("c10d::wait", waiting), Some(2));
         assert_eq!([wait("mine::product", working), wait("aten::mm", waiting)], [None, None]);
+    }
+
+    /// A thread is done 15 us after an exchange of 135 us, or of 20 us, begins.
+    #[test]
+    fn what_ends_when_an_exchange_has_just_begun_does_not_wait_for_it() {
+        let wait = |microseconds: i64| {
+            let mut calls = CallTable::default();
+            calls.intern("", None);
+            let mut step = step([0; 3]);
+            step.rows.truncate(2);
+            step.tracks[0].1 = 0..2;
+            let begin = step.rows[1].end - 15_000;
+            let part =
+                PartRows { launch: 0, wait: None, begin, end: begin + 1_000 * microseconds, issuing: (0, 0) };
+            step.parts = [(0, part)].into();
+            for_exchanges(&[(0, &[step][..])], 0, &[], &calls).remove(&0)
+        };
+        assert_eq!([135, 20].map(wait), [None, Some(1)]);
     }
 
     /// Rank 1 comes 600 ms late to an exchange in three steps of nine, and 15 ms in the others, in which the range of the library ends 8 ms after the thread that waited
