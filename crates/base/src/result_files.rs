@@ -141,7 +141,9 @@ impl ResultFiles {
         let written = self.results.read_mark(&self.out).and_then(|mut mark| mark.remove(CHECKSUMS));
         let mut checksums = written.and_then(|written| written.as_object().cloned()).unwrap_or_default();
         checksums.retain(|name, _| !self.results.names.contains(name));
-        checksums.extend(self.files.iter().map(|(name, contents)| (name.clone(), checksum(contents.iter().copied()).into())));
+        checksums.extend(
+            self.files.iter().map(|(name, contents)| (name.clone(), checksum(contents.iter().copied()).into())),
+        );
         checksums
     }
 }

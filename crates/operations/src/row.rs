@@ -37,7 +37,7 @@ const MOST_BYTES: f64 = 1e8;
 const PLAUSIBLE_US: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 
 impl OperationRow {
-    /// Refuses times that no operation takes, and work that no GPU does in this time: another unit.
+    /// Refuses times that no operation takes, and work that no GPU does in this time, or, without one, in the longest of these: another unit.
     ///
     /// # Errors
     /// Such a time; rates beyond all GPUs.
@@ -50,12 +50,14 @@ impl OperationRow {
             )));
         }
         let rates = [(self.work.flops, MOST_FLOPS, "TFLOP/s", 1e6), (self.work.bytes, MOST_BYTES, "TB/s", 1e6)];
-        match rates.into_iter().find(|(amount, most, ..)| self.time_us > 0.0 && amount / self.time_us > *most) {
+        let time_us = if self.time_us > 0.0 { self.time_us } else { *PLAUSIBLE_US.end() };
+        match rates.into_iter().find(|(amount, most, ..)| amount / time_us > *most) {
             Some((amount, _, unit, scale)) => Err(Error::input(format!(
-                "{} in {} us would be {:.0} {unit}, more than any GPU does",
+                "{} of {:e} FLOPs and {:e} bytes in {time_us} us would be {:.0} {unit}, more than any GPU does",
                 self.operation,
-                self.time_us,
-                amount / self.time_us / scale
+                self.work.flops,
+                self.work.bytes,
+                amount / time_us / scale
             ))
             .expected("times in microseconds (time_us) or milliseconds (time_ms), FLOPs and bytes as counts")),
             None => Ok(()),

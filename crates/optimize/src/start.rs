@@ -12,7 +12,8 @@ use perf4sight_replay::replayed_job::lead_of_threads;
 use perf4sight_replay::request::ReplayRequest;
 use perf4sight_replay::simulate::{NodeSchedule, simulate};
 use perf4sight_replay::what_if::{
-    Scenario, StepChange, TurningLatency, WhatIfFacts, WhatIfOutcome, changed_step, parse, predict, turning_latency, variations,
+    Scenario, StepChange, TurningLatency, WhatIfFacts, WhatIfOutcome, changed_step, parse, predict, turning_latency,
+    variations,
 };
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -232,7 +232,7 @@ fn of_shapes(operation: &str, shapes: &str, element: ElementType) -> Result<Oper
     };
     let tensors = shapes.split(';').map(tensor).collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
     let class = class_of(operation).ok_or_else(wrong)?;
-    work(operation, class, &tensors, &[]).ok_or_else(wrong)
+    work(operation, class, &tensors, &[]).filter(|work| work.bytes > 0.0).ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -263,7 +263,12 @@ mod tests {
         let with_shapes = "operation,shapes,flops,bytes\naten::mm,8x16;16x32,2.1e9,6.3e6\n";
         assert!(message(with_shapes).contains("by its shapes"));
         assert!(message("operation,flops,bytes,time_us,time_ms\naten::mm,1,1,1,1\n").contains("twice"));
-        assert!(message("operation,shapes\naten::mm,8x16;5x7\n").contains("do not say"));
+        for shapes in ["8x16;5x7", "0x0;0x0"] {
+            assert!(message(&format!("operation,shapes\naten::mm,{shapes}\n")).contains("do not say"), "{shapes}");
+        }
+        // 2^97 FLOPs.
+        let endless = "operation,shapes\naten::mm,4294967296x4294967296;4294967296x4294967296\n";
+        assert!(message(endless).contains("more than any GPU does"));
         assert!(message("operation,shapes\naten::unheard,8x16\n").contains("not known"));
         assert!(message("shapes\n8\n").contains("no column operation"));
         assert!(message("operation,flops,bytes,time_us\naten::mm,1,1,x\n").contains("time_us is \"x\""));

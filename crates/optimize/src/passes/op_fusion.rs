@@ -5,7 +5,7 @@ use super::recorded_optimizer::{OF_CLOSURE, OF_PASSES, calls_closure, optimizer}
 use super::{
     ChangeProposal, FusedOperations, LearningEffect, OptimizationPass, PassResults, PassSettings, bytes_of_prediction,
 };
-use crate::changes::{FusedGroup, FusedGroups, FusedUpdate};
+use crate::changes::{FusedGroup, FusedGroups, FusedUpdate, has_kernels};
 use crate::search::{ContinueSearch, EvaluatedMove, FusionClass, FusionState, SearchWalk, UnitGraph, operation};
 use crate::start::RecordedStart;
 use perf4sight_base::error::{Error, Result, nearest};
@@ -98,7 +98,10 @@ fn fused_update(start: &RecordedStart, found: &mut PassResults) {
         found.nothing.push(format!("fused=True of {}: {OF_CLOSURE}", optimizer.name));
         return;
     }
-    let change = format!("torch.optim.{}(..., fused=True)", optimizer.name);
+    // On processors from 2.4 on, as the others (its pull requests 124905 and 177672).
+    let is_new = optimizer.name == "Adagrad" && has_kernels(&start.recorded.typical);
+    let since = if is_new { ", with PyTorch 2.12 or later" } else { "" };
+    let change = format!("torch.optim.{}(..., fused=True){since}", optimizer.name);
     found.propose(
         ChangeProposal::new(NAME, &change, Arc::new(FusedUpdate(share)), LearningEffect::Rounded, start),
         &change,

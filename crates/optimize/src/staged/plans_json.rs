@@ -11,6 +11,7 @@ use std::path::Path;
 
 /// A plan as the file holds it; what else is there is ignored, unless it looks like one of these.
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct PlanInFile {
     /// What the plan is called.
     file: Option<Value>,
@@ -29,6 +30,7 @@ struct PlanInFile {
 type ReplicaNodes = (Vec<(String, u64, String)>, u64);
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct PlanPipeline {
     layers_per_stage: Vec<Vec<u64>>,
     /// By stage.

@@ -2,16 +2,16 @@
 //! predicts operations.
 
 use super::trained::{
-    LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedFiles, TrainedModel, interrupted_summary, page_of,
-    score_sentence,
+    LeftOutError, LeftOutPrediction, LeftOutPredictions, MeasuredPrediction, TrainedFiles, TrainedModel,
+    interrupted_summary, page_of, score_sentence,
 };
 use super::watch;
 use crate::model_file::{self, CostModel};
 use crate::verb::plan_table;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::output_folder;
+use perf4sight_base::overwrite;
 use perf4sight_base::units::{Percent, count_text};
-use perf4sight_base::{overwrite, stats};
 use perf4sight_operations::{
     LeftOutGroup, LeftOutGroups, OperationModel, OperationRow, PredictedOperation, TimeEstimate, files_read,
     read_folder, read_table, rows_to_csv,
@@ -344,7 +344,13 @@ impl PredictOperations {
         let asked = self.gpu.as_deref().and_then(name);
         let is_own = |row: &OperationRow| self.gpu.is_none() || row.gpu.is_empty() || name(&row.gpu) == asked;
         let own = rows.iter().zip(predicted).zip(fitted).filter(|((row, _), _)| is_own(row) && row.time_us > 0.0);
-        score_sentence(own.map(|(pair, fitted)| (*fitted, pair)).collect(), "measured operation", error_text)
+        let scored = own.map(|((row, one), is_fitted)| MeasuredPrediction {
+            is_fitted: *is_fitted,
+            measured: row.time_us,
+            predicted: one.time_us,
+            interval: one.interval_us,
+        });
+        score_sentence(scored, "measured operation")
     }
 
     fn predict(&self, model: &OperationModel, row: &OperationRow) -> Result<TimeEstimate> {
@@ -399,16 +405,4 @@ fn unmeasured_warning(rows: &[OperationRow], predicted: &[TimeEstimate]) -> Opti
         significant(least_certain.interval_us.0),
         significant(least_certain.interval_us.1)
     ))
-}
-
-/// How far predictions of operations are from what was measured.
-fn error_text(measured: &[(&OperationRow, &TimeEstimate)]) -> String {
-    let off = measured.iter().map(|(row, one)| 100.0 * (one.time_us / row.time_us - 1.0).abs()).collect::<Vec<_>>();
-    let held = measured.iter().filter(|(row, one)| (one.interval_us.0..=one.interval_us.1).contains(&row.time_us));
-    format!(
-        "Predictions of {} that were not fitted are {} off on average; measurements within their intervals: {}.",
-        count_text(measured.len() as u64, "measured operation"),
-        Percent(stats::mean(&off)),
-        held.count()
-    )
 }

@@ -1,7 +1,7 @@
 //! Predicts plans with a model, and compares with what was measured.
 
 use super::operations::PredictOperations;
-use super::trained::score_sentence;
+use super::trained::{MeasuredPrediction, score_sentence};
 use super::{OF_PLANS, check_unused, doubts, operations, staged};
 use crate::model_file::{self, CostModel};
 use crate::plan::TransformerPlan;
@@ -9,9 +9,8 @@ use crate::plans_csv::{self, PlanRow};
 use crate::step::{PredictedStep, StepModel};
 use crate::verb::plan_table;
 use perf4sight_base::error::{Error, Result};
-use perf4sight_base::units::count_text;
-use perf4sight_base::{overwrite, stats};
-use perf4sight_report::{Cell, Table, TableColumn, significant};
+use perf4sight_base::overwrite;
+use perf4sight_report::{Cell, Table, TableColumn};
 use perf4sight_verb::config::SettingValues;
 use perf4sight_verb::{Context, Summary, Verb};
 use serde_json::json;
@@ -127,16 +126,9 @@ fn predictions(rows: &[PlanRow], steps: &[PredictedStep], fitted: &[bool], place
 
 /// How far predictions are from what was measured.
 fn error_sentence(rows: &[PlanRow], steps: &[PredictedStep], fitted: &[bool]) -> String {
-    let pairs = rows.iter().zip(steps).zip(fitted);
-    let measured = pairs.filter_map(|((row, step), fitted)| Some((*fitted, (row.step_ms?, step))));
-    score_sentence(measured.collect(), "measured plan", |measured: &[(f64, &PredictedStep)]| {
-        let off = measured.iter().map(|(truth, step)| 100.0 * (step.step_ms / truth - 1.0).abs());
-        let held = measured.iter().filter(|(truth, step)| (step.interval_ms.0..=step.interval_ms.1).contains(truth));
-        format!(
-            "Predictions of {} that were not fitted are {} % off on average; measurements within their intervals: {}.",
-            count_text(measured.len() as u64, "measured plan"),
-            significant(stats::mean(&off.collect::<Vec<_>>())),
-            held.count()
-        )
-    })
+    let all = rows.iter().zip(steps).zip(fitted).filter_map(|((row, step), is_fitted)| {
+        let PredictedStep { step_ms: predicted, interval_ms: interval, .. } = *step;
+        Some(MeasuredPrediction { is_fitted: *is_fitted, measured: row.step_ms?, predicted, interval })
+    });
+    score_sentence(all, "measured plan")
 }

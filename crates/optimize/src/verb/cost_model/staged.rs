@@ -1,8 +1,8 @@
 //! `cost-model` with plans in stages: what is read, fitted, predicted and shown.
 
 use super::trained::{
-    DistinctPlans, LeftOutError, LeftOutPrediction, LeftOutPredictions, TrainedModel, interrupted_summary,
-    mean_and_median, score_sentence,
+    DistinctPlans, LeftOutError, LeftOutPrediction, LeftOutPredictions, MeasuredPrediction, TrainedModel,
+    interrupted_summary, mean_and_median, score_sentence,
 };
 use super::{PredictPlans, TrainModel, watch};
 use crate::model_file::CostModel;
@@ -312,21 +312,15 @@ fn table(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted
 /// How far predictions are from what was measured.
 fn error_sentence(plans: &[MeasuredStagedPlan], predicted: &[PredictedStagedPlan], fitted: &[[bool; 2]]) -> String {
     let triples = || plans.iter().zip(predicted).zip(fitted).map(|((plan, step), fitted)| (plan, step, *fitted));
-    let steps = triples().filter_map(|(plan, step, fitted)| Some((fitted[0], (plan.step_s?, step.step_s))));
-    let peaks = triples().filter_map(|(plan, step, fitted)| Some((fitted[1], (plan.peak_bytes?, step.peak_bytes?))));
-    let quantities = [("step", steps.collect::<Vec<_>>()), ("memory peak", peaks.collect())];
-    let sentences = quantities
-        .into_iter()
-        .map(|(what, pairs)| score_sentence(pairs, &format!("measured {what}"), |pairs| sentence(what, pairs)));
-    sentences.filter(|sentence| !sentence.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
-fn sentence(what: &str, pairs: &[(f64, PlanEstimate)]) -> String {
-    let errors: Vec<f64> = pairs.iter().map(|(truth, one)| 100.0 * (one.value / truth - 1.0).abs()).collect();
-    let held = pairs.iter().filter(|(truth, one)| (one.interval.0..=one.interval.1).contains(truth)).count();
-    format!(
-        "Of {} that were not fitted, predictions are {} off in the median, {held} are within their interval.",
-        count_text(pairs.len() as u64, &format!("measured {what}")),
-        Percent(perf4sight_base::stats::median(&errors))
-    )
+    let scored = |is_fitted, measured, PlanEstimate { value: predicted, interval, .. }| MeasuredPrediction {
+        is_fitted,
+        measured,
+        predicted,
+        interval,
+    };
+    let steps = triples().filter_map(|(plan, step, fitted)| Some(scored(fitted[0], plan.step_s?, step.step_s)));
+    let peaks =
+        triples().filter_map(|(plan, step, fitted)| Some(scored(fitted[1], plan.peak_bytes?, step.peak_bytes?)));
+    let sentences = [score_sentence(steps, "measured step"), score_sentence(peaks, "measured memory peak")];
+    sentences.into_iter().filter(|sentence| !sentence.is_empty()).collect::<Vec<_>>().join(" ")
 }

@@ -103,7 +103,7 @@ fn plans_of_the_fit_are_not_scored() {
     lines[1] = cells.join(",");
     fs::write(&other, lines.join("\n")).unwrap();
     let answer = answer(&other);
-    assert!(answer.starts_with("Predictions of 1 measured plan that were not fitted are"), "{answer}");
+    assert!(answer.starts_with("Predictions of 1 measured plan that was not fitted are"), "{answer}");
     assert!(answer.ends_with(&format!("{} measured plans were fitted, and say nothing of others.", count - 1)));
 }
 

@@ -8,7 +8,6 @@ use perf4sight_report::{
     Axis, Bars, Block, Chart, Page, Plot, Scatter, ScatterPoint, Series, Table, sentence, significant,
 };
 use perf4sight_verb::{Context, Summary};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The band around equal values in the chart of predictions, as a share.
@@ -74,6 +73,8 @@ const APART_FROM_CLOSE: (f64, f64) = (1.5, 10.0);
 /// What is off by fewer of its prediction's own standard deviations than the first does not contradict the others, by more than the second it does for certain: of
 /// 119 tables of 12 to 100 rows, each of one law with 2 % of noise, the worst row was up to 5.1 off; rows in another unit were 8 or more, doubled ones 3 to 10.
 const DEVIATIONS: [f64; 2] = [3.0, 5.2];
+/// Rows are named beside the worst from this share of its logarithm on.
+const OF_WORST: f64 = 0.5;
 /// So many are named on either side.
 const NAMED: usize = 2;
 
@@ -112,12 +113,15 @@ impl LeftOutPredictions {
         let mut all: Vec<&LeftOutPrediction> = self.series.iter().flat_map(|(_, points)| points).collect();
         all.sort_by(|one, other| one.ratio().total_cmp(&other.ratio()));
         let off = stats::mean(&all.iter().map(|one| 100.0 * (1.0 / one.ratio() - 1.0).abs()).collect::<Vec<_>>());
-        let usual = stats::median(&all.iter().map(|one| one.ratio().ln().abs()).collect::<Vec<_>>());
+        let usual = stats::median(&all.iter().map(|one| one.distance()).collect::<Vec<_>>());
         let far = match too_few {
             Some(_) => APART.ln(),
             None => (APART_FROM_CLOSE.1 * usual).clamp(APART_FROM_CLOSE.0.ln(), APART.ln()),
         };
-        let is_far = |one: &LeftOutPrediction| one.ratio().ln().abs() > far && one.is_beyond(DEVIATIONS[0]);
+        // A wrong row also spoils the predictions of those that are like it.
+        let worst = all.iter().map(|one| one.distance()).fold(0.0, f64::max);
+        let far = far.max(OF_WORST * worst);
+        let is_far = |one: &LeftOutPrediction| one.distance() > far && one.is_beyond(DEVIATIONS[0]);
         let some_far = all.iter().any(|one| is_far(one));
         if !some_far && (too_few.is_some() || off <= POOR) {
             return too_few;
@@ -127,13 +131,19 @@ impl LeftOutPredictions {
             true => "some rows contradict others",
             false => "some rows may contradict others, or too few are like them to predict them",
         };
-        let named = all.iter().take(NAMED).chain(all.iter().rev().take(NAMED)).filter(is_meant);
-        let named: BTreeSet<String> =
-            named.map(|one| format!("{} ({} times)", one.name, significant(one.ratio()))).collect();
+        let mut named: Vec<&LeftOutPrediction> =
+            all.iter().take(NAMED).chain(all.iter().skip(NAMED).rev().take(NAMED)).filter(is_meant).copied().collect();
+        named.sort_by(|one, other| other.distance().total_cmp(&one.distance()));
+        let both_ways = named.iter().any(|one| one.ratio() > 1.0) && named.iter().any(|one| one.ratio() < 1.0);
+        let spoiled =
+            if both_ways { " (a wrong row makes those that are like it look wrong the other way)" } else { "" };
+        let mut words: Vec<String> =
+            named.into_iter().map(|one| format!("{} ({} times)", one.name, significant(one.ratio()))).collect();
+        words.dedup();
         Some(format!(
-            "{contradict}: their {} is so many times what the others say: {}. A table does not say whether it holds several kinds of GPU or programs, numbers in other units, or the batch of all replicas where one's is meant; mend it, or fit each by itself",
+            "{contradict}: their {} is so many times what the others say: {}{spoiled}. A table does not say whether it holds several kinds of GPU or programs, numbers in other units, or the batch of all replicas where one's is meant; mend it, or fit each by itself",
             self.what,
-            named.into_iter().collect::<Vec<_>>().join("; ")
+            words.join("; ")
         ))
     }
 }
@@ -144,28 +154,56 @@ impl LeftOutPrediction {
         self.measured / self.predicted
     }
 
+    /// The logarithm of how far off it is, either way.
+    fn distance(&self) -> f64 {
+        self.ratio().ln().abs()
+    }
+
     /// Whether it is off by more of its own standard deviations, as far as these are known.
     fn is_beyond(&self, deviations: f64) -> bool {
         self.deviations.is_none_or(|own| own > deviations)
     }
 }
 
-/// How far predictions are from what was measured of plans, each with whether it was fitted: of those that were not, by `sentence`; empty where
-/// nothing was measured.
-pub(super) fn score_sentence<T>(pairs: Vec<(bool, T)>, what: &str, sentence: impl Fn(&[T]) -> String) -> String {
-    let (fitted, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(is_fitted, _)| *is_fitted);
-    let others: Vec<T> = others.into_iter().map(|(_, pair)| pair).collect();
-    let scored = if others.is_empty() { String::new() } else { sentence(&others) };
-    let not_counted = match fitted.len() as u64 {
-        0 => String::new(),
-        count => format!(
-            "{} {} fitted, and {} nothing of others.",
-            count_text(count, what),
-            if count == 1 { "was" } else { "were" },
-            if count == 1 { "says" } else { "say" }
-        ),
-    };
-    [scored, not_counted].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+/// What was measured of a prediction that was made.
+pub(super) struct MeasuredPrediction {
+    /// Whether the model was fitted on it, so that it says nothing of others.
+    pub is_fitted: bool,
+    pub measured: f64,
+    pub predicted: f64,
+    pub interval: (f64, f64),
+}
+
+impl MeasuredPrediction {
+    fn off_percent(&self) -> f64 {
+        100.0 * (self.predicted / self.measured - 1.0).abs()
+    }
+
+    fn is_held(&self) -> bool {
+        (self.interval.0..=self.interval.1).contains(&self.measured)
+    }
+}
+
+/// How far predictions that were not fitted are from what was measured; empty where nothing was.
+pub(super) fn score_sentence(all: impl Iterator<Item = MeasuredPrediction>, what: &str) -> String {
+    let (fitted, others): (Vec<_>, Vec<_>) = all.partition(|one| one.is_fitted);
+    let were = |count: usize| if count == 1 { "was" } else { "were" };
+    let counted = |count: usize| count_text(count as u64, what);
+    let scored = (!others.is_empty()).then(|| {
+        let errors: Vec<f64> = others.iter().map(MeasuredPrediction::off_percent).collect();
+        format!(
+            "Predictions of {} that {} not fitted are {} off on average; measurements within their intervals: {}.",
+            counted(others.len()),
+            were(others.len()),
+            mean_and_median(stats::mean(&errors), &errors),
+            others.iter().filter(|one| one.is_held()).count()
+        )
+    });
+    let not_counted = (!fitted.is_empty()).then(|| {
+        let says = if fitted.len() == 1 { "says" } else { "say" };
+        format!("{} {} fitted, and {says} nothing of others.", counted(fitted.len()), were(fitted.len()))
+    });
+    scored.into_iter().chain(not_counted).collect::<Vec<_>>().join(" ")
 }
 
 impl TrainedFiles {

@@ -112,9 +112,9 @@ impl OptimizeTraces {
         progress.set_item("comparing");
         match jointly(&start, &found) {
             Ok(joint) => found.replace_by(joint),
-            Err(error) => found
-                .unanswered
-                .push(format!("operators and tensors are not fused together: {}", error.in_one_line())),
+            Err(error) => {
+                found.unanswered.push(format!("operators and tensors are not fused together: {}", error.in_one_line()))
+            }
         }
         found.leave_out_slower(self.asks_for_memory());
         let shown = StrategyResults::new(start, found)?;

@@ -318,8 +318,7 @@ mod tests {
             step.rows.truncate(2);
             step.tracks[0].1 = 0..2;
             let begin = step.rows[1].end - 15_000;
-            let part =
-                PartRows { launch: 0, wait: None, begin, end: begin + 1_000 * microseconds, issuing: (0, 0) };
+            let part = PartRows { launch: 0, wait: None, begin, end: begin + 1_000 * microseconds, issuing: (0, 0) };
             step.parts = [(0, part)].into();
             for_exchanges(&[(0, &[step][..])], 0, &[], &calls).remove(&0)
         };
