@@ -264,39 +264,56 @@ fn a_dump_names_the_rank_that_has_not_come() {
     }
 }
 
-/// The fields are those of a dump of NCCL with timing, as FlightRecorderDetail.hpp writes them.
+/// An operation of a dump of NCCL with timing; the fields are those that FlightRecorderDetail.hpp writes.
+fn flight_entry(sequence: u32, name: &str, sizes: &str, [state, end]: [&str; 2], duration: f64) -> String {
+    format!(
+        r#"{{"process_group": ["0", "default_pg"], "collective_seq_id": {sequence}, "p2p_seq_id": 0, "is_p2p": false,
+        "profiling_name": "nccl:{name}", "time_created_ns": 1, "time_discovered_completed_ns": {end}, "time_discovered_started_ns": 0,
+        "duration_ms": {duration}, "state": "{state}", "retired": false, "input_sizes": {sizes}, "output_sizes": {sizes}, "input_dtypes": ["Float"], "output_dtypes": ["Float"]}}"#
+    )
+}
+
+/// An all-reduce that ended at the second of its number.
+fn done(sequence: u32, duration: f64) -> String {
+    let end = (1_000_000_000 * u64::from(sequence)).to_string();
+    flight_entry(sequence, "all_reduce", "[[100]]", ["completed", &end], duration)
+}
+
+fn write_dump(folder: &Path, rank: u32, ranks: &str, entries: &[String]) {
+    let text = format!(
+        r#"{{"version": "2.5", "pg_config": {{"0": {{"name": "0", "desc": "default_pg", "ranks": "{ranks}"}}}}, "entries": [{}]}}"#,
+        entries.join(", ")
+    );
+    fs::write(folder.join(format!("nccl_trace_rank_{rank}")), text).unwrap();
+}
+
+/// The recorder keeps the last ten operations of each rank, and that of rank 1 was written two operations earlier: eight are of both. Rank 0 waits three of
+/// five milliseconds in each of these, and the clocks agree.
+#[test]
+fn dumps_that_end_at_different_operations_are_matched_by_their_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    for (rank, first, duration) in [(0, 13, 5.0), (1, 11, 2.0)] {
+        let entries: Vec<String> = (first..first + 10).map(|number| done(number, duration)).collect();
+        write_dump(folder.path(), rank, "[0, 1]", &entries);
+    }
+    let analysis = Analysis::new(TrainingJob::read(&[folder.path().to_owned()]).unwrap());
+    let waits = analysis.waiting.summary(0, 1).unwrap().mean;
+    assert!(
+        (waits - 24.0).abs() < 1e-6 && analysis.clocks.ranks[1].offset.abs() < 1.0,
+        "{waits} {:?}",
+        analysis.clocks
+    );
+}
+
 #[test]
 fn mismatches_missing_dumps_and_times_of_dumps_are_shown() {
     let folder = tempfile::tempdir().unwrap();
-    let entry = |sequence: u32, name: &str, sizes: &str, state: &str, end: u64, duration: f64| {
-        format!(
-            r#"{{"process_group": ["0", "default_pg"], "collective_seq_id": {sequence}, "p2p_seq_id": 0, "is_p2p": false,
-            "profiling_name": "nccl:{name}", "time_created_ns": 1, "time_discovered_completed_ns": {end}, "time_discovered_started_ns": 0,
-            "duration_ms": {duration}, "state": "{state}", "retired": false, "input_sizes": {sizes}, "output_sizes": {sizes}, "input_dtypes": ["Float"], "output_dtypes": ["Float"]}}"#
-        )
-    };
     for rank in 0..2 {
-        let done = (1..=10).map(|number| {
-            entry(
-                number,
-                "all_reduce",
-                "[[100]]",
-                "completed",
-                1_000_000_000 * u64::from(number),
-                if rank == 0 { 5.0 } else { 2.0 },
-            )
-        });
-        let last = if rank == 0 {
-            entry(11, "all_reduce", "[[100]]", "started", 0, 0.0)
-        } else {
-            entry(11, "all_reduce", "[[50], [7]]", "scheduled", 0, 0.0)
-        };
-        let entries: Vec<String> = done.chain([last]).collect();
-        let text = format!(
-            r#"{{"version": "2.5", "pg_config": {{"0": {{"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2]"}}}}, "entries": [{}]}}"#,
-            entries.join(", ")
-        );
-        fs::write(folder.path().join(format!("nccl_trace_rank_{rank}")), text).unwrap();
+        let [sizes, state] = [["[[100]]", "started"], ["[[50], [7]]", "scheduled"]][rank as usize];
+        let last = flight_entry(11, "all_reduce", sizes, [state, "0"], 0.0);
+        let entries: Vec<String> =
+            (1..=10).map(|number| done(number, if rank == 0 { 5.0 } else { 2.0 })).chain([last]).collect();
+        write_dump(folder.path(), rank, "[0, 1, 2]", &entries);
     }
     let inputs = inputs::read(&[folder.path().to_owned()]).unwrap();
     let hang = HangReport::from_dumps(&inputs.dumps);

@@ -122,8 +122,11 @@ struct RankPair<'a> {
 
 impl RankPair<'_> {
     /// By how much the numbers of the second rank are higher in all steps, and how many there are in each; none if that differs, or is
-    /// nothing.
+    /// nothing. In a single one the traces may begin and end at other exchanges, as where a flight recorder keeps the last ones of each rank.
     fn shift(&self) -> Option<(i64, i64)> {
+        if self.job.steps.len() < 2 {
+            return None;
+        }
         let of_step = |step: &JobStep| {
             let (one, two) = (self.first.1.get(&step.of[self.first.0])?, self.other.1.get(&step.of[self.other.0])?);
             (one.count == two.count).then_some((two.first.saturating_sub(one.first), one.count))

@@ -314,9 +314,11 @@ impl TrainingJob {
         let more = names.len().saturating_sub(NAMED_STEPS);
         names.truncate(NAMED_STEPS);
         names.extend((more > 0).then(|| format!("{more} more")));
+        // Most steps of a job are alike.
+        let perhaps = if 2 * alike < all { ", or their traces lost events" } else { "" };
         (!names.is_empty()).then(|| {
             format!(
-                "{alike} of {all} steps are replayed, and {answers} are of these alone: in the others the ranks do something else ({})",
+                "{alike} of {all} steps are replayed, and {answers} are of these alone: in the others the ranks do something else{perhaps} ({})",
                 names.join(", ")
             )
         })

@@ -120,15 +120,29 @@ fn who_waits(analysis: &Analysis, costs: Option<StragglerCosts>) -> String {
             Milliseconds(analysis.waiting.uncertainty)
         ),
         false => format!(
-            "no rank in particular makes the others wait{}: rank {} most, for {} of the mean step's {}, {}{}",
+            "no rank in particular makes the others wait{}{}{}",
             beside_missing(analysis),
-            analysis.job.ranks[first.rank].number,
-            Milliseconds(first.caused.mean),
-            Milliseconds(whole),
-            steadiness(first),
+            waited_for_most(analysis, first, whole),
             slow_link(analysis, whole, analysis.waiting.slow_link(&analysis.exchanges))
         ),
     }
+}
+
+/// Milliseconds that are shown as none.
+const SHOWN_AS_NONE: f64 = 0.0005;
+
+/// The rank that the others wait for most, which may be by chance; empty where nobody waits.
+fn waited_for_most(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
+    if first.caused.mean < SHOWN_AS_NONE {
+        return String::new();
+    }
+    format!(
+        ": rank {} most, for {} of the mean step's {}, {}",
+        analysis.job.ranks[first.rank].number,
+        Milliseconds(first.caused.mean),
+        Milliseconds(whole),
+        steadiness(first)
+    )
 }
 
 /// A rank that waits for so much of all waiting is the only one that does, and one that is waited for in so many steps the only one.
@@ -274,6 +288,7 @@ fn when(analysis: &Analysis, first: &Straggler) -> String {
         Some([from, to]) if from > 0 && to + 1 == steps.len() => format!("from {} on", name(from)),
         Some([0, to]) if to + 1 < steps.len() => format!("until {}", name(to)),
         Some([from, to]) if from > 0 => format!("from {} to {}", name(from), name(to)),
+        _ if first.occasions.len() == steps.len() => "in every step".to_owned(),
         _ if is_mostly(analysis, first) => "in most steps".to_owned(),
         _ => "now and then".to_owned(),
     }
