@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 const MIB: u64 = 1 << 20;
 /// The most sizes that are tried: gradients of more MiB are tried in larger strides.
 const MOST_CAPS: u64 = 1024;
+/// Sizes below 1 MiB, for small networks: PyTorch takes any number (`int(bucket_cap_mb * 1024 * 1024)`).
+const SMALL: [u64; 3] = [MIB / 8, MIB / 4, MIB / 2];
 
 /// Sizes of buckets that a user of PyTorch can choose, and the buckets they make.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,13 +26,14 @@ pub fn buckets(gradients: &[ReadyGradient], link: AllReduceLink, limits: BucketL
     BucketFusion::of_ends(gradients, link, buckets.into_iter().map(|bucket| bucket.end).collect())
 }
 
-/// All buckets that a `bucket_cap_mb` of whole numbers makes, the earliest reduced first; of limits that make the same
-/// buckets the default, else the smallest. Without a `bucket_cap_mb` the first bucket may be of another size
+/// All buckets that a `bucket_cap_mb` of whole numbers, or of an eighth, a quarter or a half, makes, the earliest reduced first; of limits that make the same
+/// buckets the default, else the smallest whole number. Without a `bucket_cap_mb` the first bucket may be of another size
 /// (`dist._DEFAULT_FIRST_BUCKET_BYTES`).
 pub fn choices(gradients: &[ReadyGradient], link: AllReduceLink) -> Vec<BucketChoice> {
     let total: u64 = gradients.iter().map(|gradient| gradient.bytes).sum();
     let most = total.div_ceil(MIB).max(1);
-    let sizes = || (1..=most).step_by(most.div_ceil(MOST_CAPS) as usize).map(|size| size * MIB);
+    let whole = (1..=most).step_by(most.div_ceil(MOST_CAPS) as usize).map(|size| size * MIB);
+    let sizes = || whole.clone().chain(SMALL);
     let caps = sizes().map(|bytes| BucketLimits { first: bytes, others: bytes });
     let firsts = sizes().map(|first| BucketLimits { first, ..BucketLimits::DEFAULT });
     let mut distinct: BTreeMap<Vec<usize>, BucketChoice> = BTreeMap::new();

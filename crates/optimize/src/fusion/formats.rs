@@ -15,7 +15,7 @@ pub fn pytorch_arguments(limits: BucketLimits) -> String {
     match limits {
         BucketLimits::DEFAULT => "DistributedDataParallel(...) without bucket_cap_mb".to_owned(),
         BucketLimits { first, others } if first == others => {
-            format!("DistributedDataParallel(..., bucket_cap_mb={})", others / MIB)
+            format!("DistributedDataParallel(..., bucket_cap_mb={})", others as f64 / MIB as f64)
         }
         BucketLimits { first, .. } => format!(
             "dist._DEFAULT_FIRST_BUCKET_BYTES = {first} before DistributedDataParallel(...) without bucket_cap_mb"

@@ -30,6 +30,8 @@ const FEWEST: usize = 2;
 const AT_END: f64 = 0.3;
 /// A thread that waits and gets a processor at once goes on within so many nanoseconds of the end of an exchange: most took less than 100 us.
 pub(super) const PROMPT: i64 = 200_000;
+/// The part of a row that this may be, for it to show by itself that the row waits: short operations end as soon after an exchange by chance.
+const PROMPT_SHARE: f64 = 0.1;
 
 /// Whether a row ended before another in all steps, but for rounding.
 pub(super) fn always_ends_before(steps: &[&RankStep], from: usize, to: usize) -> bool {
@@ -144,12 +146,13 @@ fn ends_with_exchange(steps: &AlikeSteps<'_>, rank: usize, number: usize, row: u
     ends_soon(&ends) && median(&passed) >= LEAST_PASSED
 }
 
-/// Whether a row ends with something that ends during it, from how long it takes, and how much of that comes after the end: little, or no more than
+/// Whether a row ends with something that ends during it, from how long it takes, and how much of that comes after the end: nearly nothing, or no more than
 /// half, which differs less from step to step than the row does. What works takes equally long in each step, wherever in it the end is.
 pub(super) fn ends_soon(times: &[[i64; 2]]) -> bool {
     let [whole, after] = [0, 1].map(|of| median(&times.iter().map(|times| times[of] as f64).collect::<Vec<_>>()));
     let [differ, differ_after] = [0, 1].map(|of| spread(times.iter().map(|times| times[of])));
-    after <= PROMPT as f64 || (after <= whole / 2.0 && differ >= differ_after)
+    let is_prompt = after <= (PROMPT as f64).min(PROMPT_SHARE * whole);
+    is_prompt || (after <= whole / 2.0 && differ >= differ_after)
 }
 
 /// The difference between the largest and the smallest.
