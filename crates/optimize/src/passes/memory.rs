@@ -85,8 +85,9 @@ fn accumulate(start: &RecordedStart, passes: u32, change: &str) -> Result<Change
     let after = StepPrediction { time: mixed(time), low: mixed(low), high: mixed(high) };
     let of_update: Arc<dyn StepChange> = Arc::new(NoSync::PassesAlone);
     let once = start.time(&of_update)? as f64 / start.time(&of_batch)?.max(1) as f64;
-    let mut outcome = WhatIfOutcome { after, ..alone };
-    outcome.assumptions.extend(around_passes(after.time, mixed(once * time)));
+    let of_alone = alone.assumptions.iter().map(|one| format!("of a batch that sends nothing: {one}"));
+    let assumptions = of_alone.chain(around_passes(after.time, mixed(once * time))).collect();
+    let outcome = WhatIfOutcome { after, assumptions, ..alone };
     Ok(ChangeProposal {
         pass: NAME,
         change: change.to_owned(),

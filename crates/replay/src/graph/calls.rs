@@ -42,6 +42,11 @@ impl CallTable {
         self.names.get(self.rows[id.index()].0)
     }
 
+    /// The same as a number, which calls of the same name share.
+    pub(crate) fn name_id(&self, id: CallId) -> NameId {
+        self.rows[id.index()].0
+    }
+
     /// The call around a call.
     pub fn caller(&self, id: CallId) -> Option<CallId> {
         self.rows[id.index()].1

@@ -1,8 +1,9 @@
 //! What the other ranks do in a step, and how one rank differs from them: in the time of its operations, and in operations that it or they alone do.
 
-use crate::graph::{CallId, NodeId, ResourceId, ResourceKind, StepGraph, WorkKind};
+use crate::graph::{NodeId, ResourceId, ResourceKind, StepGraph, WorkKind};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::Percent;
+use perf4sight_traces::NameId;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,8 +11,8 @@ use std::ops::Range;
 /// A rank does what the others do where it does so much of their work, by time: stages of a pipeline do not.
 const SAME_WORK: f64 = 0.9;
 
-/// What a node does, on any rank.
-type NodeWork = (WorkKind, CallId);
+/// What a node does, on any rank: a range around it, which one rank alone may have, is no other work.
+type NodeWork = (WorkKind, NameId);
 
 /// A thread or stream.
 struct WorkTrack {
@@ -150,12 +151,17 @@ fn tracks(step: &StepGraph, rank: u32) -> Vec<WorkTrack> {
     }
     let track = |nodes: Vec<NodeId>| WorkTrack {
         kind: step.graph.resource_of(nodes[0]).kind,
-        work: nodes.iter().map(|id| (step.graph.node(*id).kind, step.graph.node(*id).call)).collect(),
+        work: nodes.iter().map(|id| work(step, *id)).collect(),
         nodes,
     };
     let mut tracks: Vec<WorkTrack> = tracks.into_values().map(track).collect();
     tracks.sort_by(|one, other| one.work.cmp(&other.work));
     tracks
+}
+
+fn work(step: &StepGraph, id: NodeId) -> NodeWork {
+    let node = step.graph.node(id);
+    (node.kind, step.graph.calls().name_id(node.call))
 }
 
 fn is_same_work(one: &[WorkTrack], other: &[WorkTrack]) -> bool {

@@ -190,7 +190,7 @@ fn assumed_latency(communication: &CommunicationCosts, time: f64, others: &[f64]
     let [least, most] = others.iter().fold([time; 2], |[least, most], other| [least.min(*other), most.max(*other)]);
     let [least, most] = [least, most].map(|step| Milliseconds(step / 1e6));
     Some(format!(
-        "it rests on how long a message takes, which {operations} do not show: {value} is assumed, and with nothing to {high} the step takes {least} to {most}"
+        "it rests on how long a message takes, which {operations} do not show: {value} is assumed, and with 0 to {high} the step takes {least} to {most}"
     ))
 }
 
@@ -258,7 +258,7 @@ fn slowed_by_communication(
     let unslowed = before * unslowed?;
     let rests_on_it = (unslowed / time - 1.0).abs() > RESTS_ON_SLOW_DOWN;
     let (factor, unslowed) = (communication.slow_down.factor, Milliseconds(unslowed / 1e6));
-    rests_on_it.then(|| format!("operations take {factor:.2} times as long while their rank communicates as others of their name, which is taken for slow-down; if they do other work, the step takes {unslowed}"))
+    rests_on_it.then(|| format!("operations take {factor:.2} times as long while their rank communicates as others of their name at other times, which is taken for slow-down by the communication; if they have more to do instead, the step takes {unslowed}"))
 }
 
 /// Without the profiler a step may take something else, which is said where it changes the answer by this share.

@@ -98,7 +98,11 @@ pub(super) fn for_exchanges(
         let launch = first.parts[&number].launch;
         let track = first.track_of(launch);
         let join = joins.iter().find(|join| Some(join.track) == track);
-        let waits_for_it = |row: &usize| !computes(first, *row, calls) && ends_with_exchange(steps, rank, number, *row);
+        let waits_for_it = |row: &usize| {
+            !computes(first, *row, calls)
+                && ends_with_exchange(steps, rank, number, *row)
+                && !goes_on_elsewhere(steps, rank, number, *row, calls)
+        };
         let waiting = row_before_end(steps, rank, number).filter(waits_for_it);
         // What the launching thread did last before it was done is no wait for an exchange that goes on.
         let waiting = waiting.filter(|_| join.is_none_or(|join| !joins::outlasts(&own_steps, number, join.track)));
@@ -137,13 +141,36 @@ fn row_before_end(steps: &AlikeSteps<'_>, rank: usize, number: usize) -> Option<
 fn ends_with_exchange(steps: &AlikeSteps<'_>, rank: usize, number: usize, row: usize) -> bool {
     let times = |ranks: &[RankStep]| {
         let step = &ranks[rank];
-        let exchange = *step.parts.get(&number)?;
-        let (begin, end) = (step.begin_of(step.track_of(row)?, row), step.rows[row].end);
-        let passed = (end - exchange.begin) as f64 / (exchange.end - exchange.begin).max(1) as f64;
-        (begin < exchange.end).then_some(([end - begin, end - exchange.end], passed))
+        let end = step.parts.get(&number)?.end;
+        let begin = step.begin_of(step.track_of(row)?, row);
+        (begin < end).then(|| [step.rows[row].end - begin, step.rows[row].end - end])
     };
-    let (ends, passed): (Vec<[i64; 2]>, Vec<f64>) = steps.iter().filter_map(|(_, ranks)| times(ranks)).unzip();
-    ends_soon(&ends) && median(&passed) >= LEAST_PASSED
+    ends_soon(&steps.iter().filter_map(|(_, ranks)| times(ranks)).collect::<Vec<_>>())
+        && share_passed(steps, rank, number, row) >= LEAST_PASSED
+}
+
+/// How much of an exchange has usually passed on a rank when a row ends, as a share of the time that it takes there.
+fn share_passed(steps: &AlikeSteps<'_>, rank: usize, number: usize, row: usize) -> f64 {
+    let share = |ranks: &[RankStep]| {
+        let step = &ranks[rank];
+        let exchange = step.parts.get(&number)?;
+        Some((step.rows[row].end - exchange.begin) as f64 / (exchange.end - exchange.begin).max(1) as f64)
+    };
+    median(&steps.iter().filter_map(|(_, ranks)| share(ranks)).collect::<Vec<_>>())
+}
+
+/// Whether the rank that takes part in an exchange for the longest time goes on from the same row, as many behind its launch, when the exchange has hardly begun:
+/// where ranks do the same, none of them waits there.
+fn goes_on_elsewhere(steps: &AlikeSteps<'_>, rank: usize, number: usize, row: usize, calls: &CallTable) -> bool {
+    let Some((_, first)) = steps.first() else { return false };
+    let time = |rank: &usize| first[*rank].parts.get(&number).map(|part| part.end - part.begin);
+    let Some(other) = (0..first.len()).max_by_key(time).filter(|other| *other != rank) else { return false };
+    let [own, there] = [rank, other].map(|rank| &first[rank]);
+    let launches = [own, there].map(|step| step.parts.get(&number).map(|part| part.launch));
+    let [Some(launch), Some(launch_there)] = launches else { return false };
+    let Some(place) = (launch_there + row).checked_sub(launch) else { return false };
+    let name = |step: &RankStep, row: usize| step.rows.get(row).map(|row| (row.kind, calls.name(row.call).to_owned()));
+    name(there, place) == name(own, row) && share_passed(steps, other, number, place) < LEAST_PASSED
 }
 
 /// Whether a row ends with something that ends during it, from how long it takes, and how much of that comes after the end: nearly nothing, or no more than
