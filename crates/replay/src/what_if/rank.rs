@@ -163,6 +163,18 @@ mod tests {
         assert_eq!(time_of(scenario, 1, &[1]), Ok(32));
     }
 
+    /// Rank 1 does b within a range of its own, of which 1 before and 2 after b are its own.
+    #[test]
+    fn a_range_around_what_a_rank_does_is_no_other_work() {
+        let mut scenario = step(&[&USUAL, &[("", 1), ("a", 10), ("", 1), ("mine", 1), ("b", 90), ("mine", 2)], &USUAL]);
+        let mut builder = scenario.step.graph.edit();
+        let range = builder.call("mine", None);
+        let inner = builder.call("b", Some(range));
+        builder.node_mut(NodeId(scenario.step.ranks[1].start.0 + 4)).call = inner;
+        scenario.step.graph = builder.finish().unwrap();
+        assert_eq!(time_of(scenario, 1, &[1]), Ok(32));
+    }
+
     /// The others do c of 3, 9 % of their work, between a and b: it takes its time on rank 1 too.
     #[test]
     fn what_the_others_alone_do_takes_its_time() {

@@ -355,6 +355,28 @@ mod tests {
         assert_eq!([135, 20].map(wait), [None, Some(1)]);
     }
 
+    /// Rank 1 launches 8 ms after rank 0; both run for 0.3 ms, and the exchange ends then on rank 1. Rank 0 did not wait for it in that row, unless its row ends with the exchange, too.
+    #[test]
+    fn what_another_rank_does_not_wait_in_is_no_wait() {
+        let wait = |end_on_first: i64| {
+            let mut calls = CallTable::default();
+            calls.intern("work", None);
+            let rank = |launch: i64, end: i64| {
+                let mut step = step([0; 3]);
+                step.rows.truncate(3);
+                step.tracks[0].1 = 0..3;
+                step.rows.iter_mut().zip([launch - 50, launch, end]).for_each(|(row, end)| row.end = 1_000 * end);
+                step.parts =
+                    [(0, PartRows { launch: 1, wait: None, begin: 1_000 * launch, end: 9_300_000, issuing: (1, 1) })]
+                        .into();
+                step
+            };
+            let ranks = [rank(1_000, end_on_first), rank(9_000, 9_300)];
+            for_exchanges(&[(0, &ranks[..])], 1, &[], &calls).remove(&0)
+        };
+        assert_eq!([1_300, 9_300].map(wait), [None, Some(2)]);
+    }
+
     /// Rank 1 comes 600 ms late to an exchange in three steps of nine, and 15 ms in the others, in which the range of the library ends 8 ms after the thread that waited
     /// went on to work for as long: before its end the work is the longest row. Of the 1890 ms that the rank has to wait, the wait is the longest row in 1800.
     #[test]
