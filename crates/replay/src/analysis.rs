@@ -96,7 +96,7 @@ impl Analysis {
         let error = refused(format!(
             "{lonely} of {calls} exchanges in the steps of these ranks have no counterpart on the others"
         ));
-        let cut = self.job.ranks.iter().find(|rank| rank.trace.damage.truncated.is_some());
+        let cut = self.job.ranks.iter().find(|rank| rank.trace.damage.lacks_events());
         let missing = self.job.missing();
         Err(match cut {
             Some(rank) => error.help(format!("the trace of rank {} is not whole: record it again", rank.number)),

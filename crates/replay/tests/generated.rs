@@ -1231,6 +1231,41 @@ fn a_rank_that_runs_out_of_steps_is_compared_in_those_that_all_have() {
     assert!(!is_joined());
 }
 
+/// Eight steps of two ranks, of which rank 1 enters the all-reduce of each 20 ms later. Of rank 1, the range of the all-reduce in step 3, the call in
+/// step 5 and the event of step 6 have a negative duration. Its calls are as many as its ranges, and those after step 3 do not belong together by
+/// their order.
+#[test]
+fn what_follows_a_lost_event_is_of_its_own_step() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let late = if rank == 1 { 20_000.0 } else { 0.0 };
+        let lost = |number: u32, of: u32| if rank == 1 && number == of { -1.0 } else { 1.0 };
+        let events = (0..8).flat_map(|number| {
+            let begin = 100_000.0 * f64::from(number);
+            let sized = r#""Input Dims":[[[100]]],"Input type":["TensorList"]"#;
+            let call = [begin + late + 9_900.0, 50.0 * lost(number, 5)];
+            [
+                step(number, [begin, 95_000.0 * lost(number, 6)]),
+                event("cpu_op", "c10d::allreduce_", call, sized),
+                reduce([begin + 10_000.0 + late, (40_000.0 - late) * lost(number, 3)]),
+            ]
+        });
+        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+    }
+    let analysis = Analysis::new(read(&folder));
+    let warnings = analysis.warnings().join("\n");
+    let steps: Vec<&str> = analysis.job.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(steps, [0, 1, 2, 4, 5, 7].map(|number| format!("ProfilerStep#{number}")), "{warnings}");
+    for step in &analysis.waiting.steps {
+        assert_eq!([step.waiting_time(0, 1), step.waiting_time(1, 0)], [20_000_000, 0], "{warnings}");
+    }
+    assert_eq!(analysis.clocks.ranks[1].offset, 0.0);
+    assert!(
+        warnings.contains("rank 1 lacks steps of the others between its own, whose event is missing: ProfilerStep#6;"),
+        "{warnings}"
+    );
+}
+
 /// Rank 0 records steps 0 to 7 of a job, rank 1 steps 3 to 9: both went on all the time.
 #[test]
 fn a_rank_that_recorded_later_steps_did_not_run_out_of_them() {
@@ -1959,10 +1994,8 @@ fn steps_that_are_disturbed_without_the_profiler_too_are_what_changes_are_of() {
     assert!(refused.contains("plain_step_ms is 0.175 ms"), "{refused}");
 }
 
-/// Threads are ahead of GPUs that take 7 and 10 ms for their products, of which a step has ten: rank 0 waits 3 ms for rank 1, whose products are longer.
-#[test]
-fn the_work_of_a_gpu_counts_in_the_step_that_launched_it() {
-    let folder = TempDir::new().unwrap();
+/// Threads are ahead of GPUs that take 7 and 10 ms for their products, of which a step has ten, in steps of 11 ms. Rank 1 has no event of the step `lost`.
+fn write_ahead(folder: &Path, lost: Option<u32>) {
     for rank in 0..2 {
         let takes = if rank == 0 { 700.0 } else { 1000.0 };
         let events = (0..20).flat_map(|number| {
@@ -1976,11 +2009,31 @@ fn the_work_of_a_gpu_counts_in_the_step_that_launched_it() {
             let enqueue = [begin + 895.0, 20.0];
             let enqueue =
                 event("cpu_op", "c10d::allreduce_", enqueue, r#""Input Dims":[[1000000]],"Input type":["float"]"#);
-            [vec![step(number, [begin, 1000.0]), enqueue], (0..10).flat_map(product).collect(), reduce.to_vec()]
-                .concat()
+            let mark = (rank == 0 || lost != Some(number)).then(|| step(number, [begin, 1000.0]));
+            let marks = mark.into_iter().chain([enqueue]).collect();
+            [marks, (0..10).flat_map(product).collect(), reduce.to_vec()].concat()
         });
-        write(folder.path(), rank, 2, 0, &events.collect::<Vec<_>>());
+        write(folder, rank, 2, 0, &events.collect::<Vec<_>>());
     }
+}
+
+/// The products that a lost step launched are of no other step.
+#[test]
+fn the_work_of_a_gpu_in_a_lost_step_is_of_no_other() {
+    let folder = TempDir::new().unwrap();
+    write_ahead(folder.path(), Some(10));
+    let job = read(&folder);
+    assert_eq!(job.steps.len(), 19);
+    for step in &job.ranks[1].steps {
+        assert_eq!(step.work.1 - step.work.0, 11_000_000, "{}", step.name);
+    }
+}
+
+/// Rank 0 waits 3 ms for rank 1, whose products are longer.
+#[test]
+fn the_work_of_a_gpu_counts_in_the_step_that_launched_it() {
+    let folder = TempDir::new().unwrap();
+    write_ahead(folder.path(), None);
     let analysis = Analysis::new(read(&folder));
     let first = analysis.first_straggler().unwrap();
     assert_eq!((first.rank, &first.excess[0].activity), (1, &RankActivity::Kernel("gemm".to_owned())));

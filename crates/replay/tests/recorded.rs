@@ -213,6 +213,22 @@ fn a_rank_that_is_cut_off_in_the_middle_is_not_shifted() {
     assert!(warnings.contains("left out: exchanges in them are not in the traces of all ranks"), "{warnings}");
 }
 
+/// Five of twelve steps are not in the trace of one rank: that says nothing about how the others number theirs.
+#[test]
+fn a_rank_that_lacks_the_first_steps_is_compared_by_their_numbers() {
+    for rank in [0, 2] {
+        let folder = changed(&[rank], |trace| {
+            let is_sixth = |event: &Value| event["name"] == "ProfilerStep#7";
+            let begin = events(trace).iter().find(|event| is_sixth(event)).unwrap()["ts"].as_f64().unwrap();
+            events(trace).retain(|event| event["ts"].as_f64().is_none_or(|time| time >= begin));
+        });
+        let analysis = analysis(folder.path());
+        assert_straggler(&analysis);
+        let warnings = analysis.warnings().join("\n");
+        assert!(analysis.job.steps.len() == 7 && !warnings.contains("numbers its steps"), "{warnings}");
+    }
+}
+
 #[test]
 fn times_that_cannot_be_true_are_named_and_what_is_left_shows_the_straggler() {
     let every = |trace: &mut Value, nth: usize, key: &str, factor: f64| {

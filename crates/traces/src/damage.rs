@@ -61,6 +61,11 @@ impl TraceDamage {
         self.truncated.is_none() && self.others.is_empty() && self.of_other_files.is_empty() && self.events.is_empty()
     }
 
+    /// Whether events are missing: the trace is cut off, or some were left out.
+    pub fn lacks_events(&self) -> bool {
+        self.truncated.is_some() || !self.events.is_empty()
+    }
+
     pub fn warnings(&self) -> Vec<String> {
         self.of_other_files.iter().cloned().chain(self.of_trace()).collect()
     }

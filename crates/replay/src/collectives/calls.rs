@@ -239,14 +239,14 @@ impl IssuingCalls {
     }
 
     /// The other calls: the threads of the library take them from one queue, first in, first out. None if the trace does
-    /// not have a call for each, or if it is cut off, for the rows that are left need not belong together.
+    /// not have a call for each, or if it lacks events, for those that are left need not belong together.
     fn queued_calls(&self, trace: &Trace, exchanges: &[&TraceEvent], known: &HashSet<u32>) -> Option<Vec<u32>> {
         let starts = |call: &u32| trace.events[*call as usize].start;
         let calls = self.calls.values().flat_map(|calls| outermost(trace, calls));
         let mut calls: Vec<u32> = calls.filter(|call| !known.contains(call)).collect();
         calls.sort_by_key(starts);
         let follows = |(call, event): (&u32, &&TraceEvent)| starts(call) <= event.start;
-        let is_whole = trace.damage.truncated.is_none() && calls.len() == exchanges.len();
+        let is_whole = !trace.damage.lacks_events() && calls.len() == exchanges.len();
         (is_whole && calls.iter().zip(exchanges).all(follows)).then_some(calls)
     }
 }

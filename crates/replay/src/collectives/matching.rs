@@ -2,7 +2,7 @@
 
 use super::numbering::NumberShifts;
 use super::{CollectiveCall, CollectiveOperation, ExchangePart, PeerMessage, RankExchange, batches};
-use crate::ranks::{JobRank, JobStep, TrainingJob, TrainingStep};
+use crate::ranks::{JobStep, TrainingJob, TrainingStep};
 use perf4sight_traces::CollectiveArguments;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -105,14 +105,10 @@ fn outside(job: &TrainingJob, rank: usize, call: &CollectiveCall) -> StepName {
 /// Whether the first of the alike calls of each rank belong together, and so on. If ranks have different numbers of them outside of
 /// steps, or events are missing in a trace, which ones those are is not known.
 fn is_order_known(job: &TrainingJob, key: &MatchKey, counts: &[usize]) -> bool {
-    let lacks_events = |rank: &JobRank| {
-        let damage = &rank.trace.damage;
-        damage.truncated.is_some() || !damage.events.is_empty()
-    };
     let is_alike = || counts.iter().all(|count| *count == counts[0]);
     let MatchKey::Order(alike) = key else { return true };
     let is_outside = alike.step.as_ref().is_some_and(|(name, _)| name == OUTSIDE);
-    is_alike() || !is_outside && !job.ranks.iter().any(lacks_events)
+    is_alike() || !is_outside && !job.ranks.iter().any(|rank| rank.trace.damage.lacks_events())
 }
 
 /// The names of a rank's steps in the job, each with how often it occurred before.

@@ -149,7 +149,7 @@ impl RankPair<'_> {
     /// How far exchanges end apart, in nanoseconds, where the steps of the second rank are so many later than those of the same name.
     fn end_distance(&self, steps: i64) -> f64 {
         let of_step = |step: &JobStep| {
-            let own = step.of[self.other.0].checked_add_signed(isize::try_from(-steps).ok()?)?;
+            let own = self.job.ranks[self.other.0].earlier_step(step.of[self.other.0], steps)?;
             let [one, two] = [self.first.1.get(&step.of[self.first.0])?, self.other.1.get(&own)?].map(|step| step.end);
             Some(one.saturating_sub(two).saturating_abs() as f64)
         };

@@ -1,7 +1,7 @@
 //! Steps that one rank numbers otherwise than another: the ends of exchanges show which steps belong together.
 
 use super::CollectiveCall;
-use crate::ranks::{JobStep, TrainingJob, hosts};
+use crate::ranks::{TrainingJob, hosts};
 use perf4sight_base::stats::{median, percentile, trend};
 use std::collections::BTreeMap;
 
@@ -37,19 +37,27 @@ impl<'a> StepEnds<'a> {
         StepEnds { job, ends: calls.iter().enumerate().map(|(rank, calls)| ends_by_step(job, rank, calls)).collect() }
     }
 
-    /// By how many steps those of each rank, by index, are later than those of the first, where that is certain.
+    /// By how many steps those of each rank, by index, are later than those of the first, where that is certain. Where names and clocks agree
+    /// they are not: both would have to be off by the same steps.
     pub fn later_steps(&self) -> BTreeMap<usize, i64> {
         let on_first_host = hosts::of_first(self.job);
         let shift = |rank: usize| {
             let by_scatter = self.shift_by_scatter(0, rank);
             by_scatter.or_else(|| self.shift_by_clock(0, rank).filter(|_| on_first_host[rank]))
         };
-        (1..self.job.ranks.len()).filter_map(|rank| Some((rank, shift(rank)?))).collect()
+        let is_doubtful = |rank: &usize| !self.do_names_and_clocks_agree(0, *rank);
+        (1..self.job.ranks.len()).filter(is_doubtful).filter_map(|rank| Some((rank, shift(rank)?))).collect()
+    }
+
+    /// Whether the steps of two ranks that are named alike end together by the clocks as recorded.
+    fn do_names_and_clocks_agree(&self, first: usize, other: usize) -> bool {
+        let named = self.differences(first, other).into_iter().find(|one| one.by == 0);
+        named.is_some_and(|named| named.apart.abs() < ONE_CLOCK * self.step(first))
     }
 
     /// By how many steps those of a rank are later than those of another: with the only ones whose ends scatter far less than with any others.
     pub fn shift_by_scatter(&self, first: usize, other: usize) -> Option<i64> {
-        let enough = FEWEST_PAIRS.max(self.job.steps.len().div_ceil(2));
+        let enough = FEWEST_PAIRS.max(self.job.steps_of_both([first, other]).count().div_ceil(2));
         let mut all = self.differences(first, other);
         all.retain(|one| one.pairs >= enough);
         all.sort_by(|one, next| one.scatter.total_cmp(&next.scatter));
@@ -70,13 +78,14 @@ impl<'a> StepEnds<'a> {
     }
 
     fn differences(&self, first: usize, other: usize) -> Vec<EndDifferences> {
+        let both: Vec<[usize; 2]> = self.job.steps_of_both([first, other]).collect();
         let by = |by: i64| {
-            let of_step = |step: &JobStep| {
-                let own = step.of[other].checked_add_signed(isize::try_from(-by).ok()?)?;
-                let end = *self.ends[first].get(&step.of[first])?;
+            let of_step = |step: &[usize; 2]| {
+                let own = self.job.ranks[other].earlier_step(step[1], by)?;
+                let end = *self.ends[first].get(&step[0])?;
                 Some((end as f64, end.saturating_sub(*self.ends[other].get(&own)?) as f64))
             };
-            let pairs: Vec<(f64, f64)> = self.job.steps.iter().filter_map(of_step).collect();
+            let pairs: Vec<(f64, f64)> = both.iter().filter_map(of_step).collect();
             let from = pairs.first()?.0;
             let points: Vec<(f64, f64)> = pairs.iter().map(|(end, apart)| (end - from, *apart)).collect();
             let drift = trend(&points).map_or(0.0, |(slope, _)| slope);

@@ -61,6 +61,7 @@ impl TrainingJob {
         let own = &self.ranks[rank].steps;
         (last - first == cycle.end() - cycle.start()).then(|| TrainingStep {
             name: format!("{} to {}", self.steps[*cycle.start()].name, self.steps[*cycle.end()].name),
+            number: own[last].number,
             window: (own[first].window.0, own[last].window.1),
             work: (own[first].work.0, own[last].work.1),
         })

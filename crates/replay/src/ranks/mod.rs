@@ -14,6 +14,7 @@ pub(crate) use steps::unnumbered;
 
 use crate::inputs;
 use perf4sight_base::error::{Error, Result};
+use perf4sight_base::units::list_text;
 use perf4sight_traces::{RankTrace, Trace, TrackId, rank_list};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -136,7 +137,7 @@ impl TrainingJob {
             let error = Error::input(why(first)).file(&first.trace.file);
             return Err(error.help("leave it out, or record it again"));
         }
-        let steps = common(&ranks);
+        let steps = common(&ranks.iter().collect::<Vec<_>>());
         if steps.is_empty() {
             return Err(nothing_in_common(&ranks));
         }
@@ -230,14 +231,19 @@ impl TrainingJob {
         })
     }
 
+    /// The indices of the steps that two ranks have, by their names, in the order of the first one.
+    pub(crate) fn steps_of_both(&self, ranks: [usize; 2]) -> impl Iterator<Item = [usize; 2]> {
+        common(&ranks.map(|rank| &self.ranks[rank])).into_iter().map(|step| [step.of[0], step.of[1]])
+    }
+
     /// Compares the steps of some ranks, by index, with so many later ones than those of the same name, if steps in common remain.
     pub(crate) fn renumber(&mut self, ranks: BTreeMap<usize, i64>) {
         let moved = |step: &JobStep| {
-            let of = step.of.iter().enumerate().map(|(rank, index)| {
-                let by = ranks.get(&rank).copied().unwrap_or(0);
-                let index = index.checked_add_signed(isize::try_from(-by).ok()?)?;
-                (index < self.ranks[rank].steps.len()).then_some(index)
-            });
+            let of = step
+                .of
+                .iter()
+                .enumerate()
+                .map(|(rank, index)| self.ranks[rank].earlier_step(*index, ranks.get(&rank).copied().unwrap_or(0)));
             Some(JobStep { name: step.name.clone(), of: of.collect::<Option<_>>()? })
         };
         let steps: Vec<JobStep> = self.steps.iter().filter_map(moved).collect();
@@ -273,7 +279,13 @@ impl TrainingJob {
         let unmarked = self.ranks.first().is_some_and(|rank| !steps::are_marked(&rank.steps)).then(|| {
             "the traces mark no steps, and count as one step as a whole: prof.step() of PyTorch's profiler marks them, or ranges such as record_function(f\"step {number}\")".to_owned()
         });
-        let steps = self.missing_steps().into_iter().chain(self.ran_out()).chain(self.steps_left_out()).chain(shifted);
+        let steps = self
+            .missing_steps()
+            .into_iter()
+            .chain(self.lost_steps())
+            .chain(self.ran_out())
+            .chain(self.steps_left_out())
+            .chain(shifted);
         let steps = steps.chain(joined).chain(unmarked);
         self.unusable
             .iter()
@@ -359,10 +371,10 @@ impl TrainingJob {
                 let began = rank.trace.events.iter().filter(|event| (from..to).contains(&event.start));
                 began.filter(|event| rank.trace.is_exchange(event)).count()
             };
-            let damage = &rank.trace.damage;
             // Of a damaged trace, marks of steps may be missing.
-            let is_whole = damage.truncated.is_none() && damage.events.is_empty();
-            is_whole && rank.steps.len() < most && exchanges(end, i64::MAX) > exchanges(begin, end)
+            !rank.trace.damage.lacks_events()
+                && rank.steps.len() < most
+                && exchanges(end, i64::MAX) > exchanges(begin, end)
         };
         let ranks: BTreeSet<u32> = self.ranks.iter().filter(goes_on).map(|rank| rank.number).collect();
         (!ranks.is_empty()).then(|| {
@@ -370,6 +382,17 @@ impl TrainingJob {
                 "{} ran out of steps and exchanged on for the others, as DistributedDataParallel.join() does with uneven inputs: only the steps that all ranks have are compared",
                 rank_list(&ranks)
             )
+        })
+    }
+
+    /// The ranks that lack steps of others between their own.
+    fn lost_steps(&self) -> impl Iterator<Item = String> {
+        let lost = |rank: &JobRank| steps::lost(&rank.steps, self.ranks.iter().flat_map(|other| &other.steps));
+        let lost = self.ranks.iter().map(move |rank| (rank.number, lost(rank))).filter(|(_, lost)| !lost.is_empty());
+        lost.map(|(rank, lost)| {
+            let [are, them] = if lost.len() == 1 { ["event is", "it"] } else { ["events are", "them"] };
+            let lost = list_text(lost, NAMED_STEPS);
+            format!("rank {rank} lacks steps of the others between its own, whose {are} missing: {lost}; what it did in {them} counts to no step")
         })
     }
 
@@ -413,6 +436,12 @@ impl JobRank {
             })
         };
         JobRank { number: ranked.rank, steps, main: marking.or_else(began), trace, launches, marks }
+    }
+
+    /// The index of the step that is so many earlier than another one by their numbers, for between them some may be lost.
+    pub(crate) fn earlier_step(&self, index: usize, by: i64) -> Option<usize> {
+        let number = self.steps[index].number.checked_sub(by)?;
+        self.steps.binary_search_by_key(&number, |step| step.number).ok()
     }
 
     /// Whether a range with such a name is a step, and nothing else.
@@ -474,7 +503,7 @@ fn has_gaps(ranks: &[JobRank]) -> bool {
 }
 
 /// The steps that all ranks have: those of equal name, the first to the first if a name occurs several times.
-fn common(ranks: &[JobRank]) -> Vec<JobStep> {
+fn common(ranks: &[&JobRank]) -> Vec<JobStep> {
     let mut steps: Vec<((&str, usize), Vec<usize>)> = Vec::new();
     let mut places: BTreeMap<(&str, usize), usize> = BTreeMap::new();
     for (nth, rank) in ranks.iter().enumerate() {

@@ -2,13 +2,15 @@
 
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{EventCategory, EventPhase, Trace, TraceEvent, TrackId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A step of a rank's training.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrainingStep {
     /// Its name: `ProfilerStep#3`, that of a range such as `iteration 3`, or a number among the steps of the optimizer. The same on all ranks.
     pub name: String,
+    /// The number in its name, else its place: larger than that of the step before. More than one larger where steps between were not recorded.
+    pub(crate) number: i64,
     /// Its beginning and end on the thread that marks it, in nanoseconds on the clock of its trace.
     pub window: Interval,
     /// When its work is done: later than its window where the thread runs ahead of its GPU, behind the work of the step before.
@@ -17,8 +19,8 @@ pub struct TrainingStep {
 
 impl TrainingStep {
     /// A step whose work is done within its window.
-    pub(super) fn new(name: String, window: Interval) -> Self {
-        TrainingStep { name, window, work: window }
+    fn new(name: String, number: i64, window: Interval) -> Self {
+        TrainingStep { name, number, window, work: window }
     }
 }
 
@@ -140,19 +142,45 @@ fn marking_ranges(trace: &Trace, kind: impl Fn(&str) -> Option<&str>) -> Option<
 /// The steps that ranges are, each from the end of the one before if they overlap.
 fn ranges(trace: &Trace, marks: &[&TraceEvent]) -> Vec<TrainingStep> {
     let mut at = i64::MIN;
-    let step = |event: &&TraceEvent| {
+    let step = |(event, number): (&&TraceEvent, i64)| {
         let window = (event.start.max(at), event.end());
         at = window.1;
-        TrainingStep::new(trace.name(event).to_owned(), window)
+        TrainingStep::new(trace.name(event).to_owned(), number, window)
     };
-    marks.iter().map(step).collect()
+    marks.iter().zip(numbers(trace, marks)).map(step).collect()
 }
 
 /// The steps that begin with ranges of a script, which may load data or validate between one range and the next. The end of the last step is
-/// not recorded.
+/// not recorded. Where the numbers jump, steps between are not in the trace, and a step ends with its own range.
 fn from_each_to_the_next(trace: &Trace, marks: &[&TraceEvent]) -> Vec<TrainingStep> {
-    let step = |pair: &[&TraceEvent]| TrainingStep::new(trace.name(pair[0]).to_owned(), (pair[0].start, pair[1].start));
-    marks.windows(2).map(step).collect()
+    let numbers = numbers(trace, marks);
+    let usual = numbers.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(1);
+    let step = |(pair, numbers): (&[&TraceEvent], &[i64])| {
+        let end = if numbers[1] - numbers[0] > usual { pair[0].end() } else { pair[1].start };
+        TrainingStep::new(trace.name(pair[0]).to_owned(), numbers[0], (pair[0].start, end))
+    };
+    marks.windows(2).zip(numbers.windows(2)).map(step).collect()
+}
+
+/// The numbers at the ends of the names of marks if they grow, else their places: a script may count anew in each epoch.
+fn numbers(trace: &Trace, marks: &[&TraceEvent]) -> Vec<i64> {
+    let number = |mark: &&TraceEvent| {
+        let name = trace.name(mark);
+        name[name.trim_end_matches(|letter: char| letter.is_ascii_digit()).len()..].parse().ok()
+    };
+    let named: Option<Vec<i64>> = marks.iter().map(number).collect();
+    named.filter(|numbers| numbers.is_sorted_by(|one, next| one < next)).unwrap_or((0..marks.len() as i64).collect())
+}
+
+/// The names of steps that others have and a rank lacks between its own, in the order of their numbers.
+pub(super) fn lost<'a>(own: &[TrainingStep], others: impl Iterator<Item = &'a TrainingStep>) -> Vec<&'a str> {
+    let [Some(first), Some(last)] = [own.first(), own.last()] else { return Vec::new() };
+    let names: BTreeSet<&str> = own.iter().map(|step| step.name.as_str()).collect();
+    let is_lost = |step: &&TrainingStep| {
+        (first.number..last.number).contains(&step.number) && !names.contains(step.name.as_str())
+    };
+    let lost: BTreeMap<i64, &str> = others.filter(is_lost).map(|step| (step.number, step.name.as_str())).collect();
+    lost.into_values().collect()
 }
 
 /// The marks of the first of several optimizers.
@@ -164,7 +192,9 @@ fn first_of(marks: Vec<&TraceEvent>) -> Vec<&TraceEvent> {
 /// The steps between the ends of marks.
 fn steps_between(marks: &[&TraceEvent]) -> Vec<TrainingStep> {
     let ends: Vec<i64> = marks.iter().map(|mark| mark.end()).collect();
-    let step = |(number, pair): (usize, &[i64])| TrainingStep::new(format!("step {number}"), (pair[0], pair[1]));
+    let step = |(number, pair): (usize, &[i64])| {
+        TrainingStep::new(format!("step {number}"), number as i64, (pair[0], pair[1]))
+    };
     ends.windows(2).enumerate().map(step).collect()
 }
 
@@ -173,7 +203,7 @@ fn whole_trace(trace: &Trace) -> Option<TrainingStep> {
     let timed = timed.filter(|event| event.category != EventCategory::Other);
     let window =
         timed.map(|event| (event.start, event.end())).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))?;
-    Some(TrainingStep::new(WHOLE.to_owned(), window))
+    Some(TrainingStep::new(WHOLE.to_owned(), 0, window))
 }
 
 /// The step of a trace without marks.
@@ -242,6 +272,9 @@ mod tests {
             assert_eq!(windows(&[trace(&ranges(&names, 950))], 0), [(0, 1_000), (1_000, 2_000)]);
         }
         assert_eq!(windows(&[trace(&ranges(&iterations, 100))], 0), [(0, 1_000), (1_000, 2_000)]);
+        // The range of iteration 7 was lost: what ran in it is not of iteration 6.
+        let lost = ranges(&["iteration 5", "iteration 6", "", "iteration 8", "iteration 9"], 950);
+        assert_eq!(windows(&[trace(&lost)], 0), [(0, 1_000), (1_000, 1_950), (3_000, 4_000)]);
         // Two iterations, the updates of a network within each step, and its layers.
         let updates = ["update_iter_0", "update_iter_1", "update_iter_0", "update_iter_1"];
         let layers = ["layer 1", "layer 2", "layer 3"];

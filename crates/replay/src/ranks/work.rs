@@ -15,23 +15,28 @@ pub(super) fn set(steps: &mut [TrainingStep], trace: &Trace) {
     }
 }
 
-/// From the end of what a step launched to that of what the next one did, the first from its begin; none if a step launched nothing.
+/// From the end of what was launched before a step to that of what it launched, the first from its begin; none if a step launched nothing.
 fn work_intervals(steps: &[TrainingStep], trace: &Trace) -> Option<Vec<Interval>> {
     let launched = launches::launch_time(trace);
     let mut ends: Vec<Option<i64>> = vec![None; steps.len()];
+    let mut between: Vec<i64> = vec![i64::MIN; steps.len()];
     let mut begin = None;
     for event in trace.events.iter().filter(|event| event.category.on_device()) {
         let moment = launched(event);
         let step = steps.partition_point(|step| step.window.0 <= moment).checked_sub(1);
-        let Some(step) = step.filter(|step| moment < steps[*step].window.1) else { continue };
-        begin = begin.or(Some(event.start));
-        ends[step] = ends[step].max(Some(event.end()));
+        let Some(step) = step else { continue };
+        if moment < steps[step].window.1 {
+            begin = begin.or(Some(event.start));
+            ends[step] = ends[step].max(Some(event.end()));
+        } else {
+            between[step] = between[step].max(event.end());
+        }
     }
     let mut begin = begin?;
-    let work = |end: Option<i64>| {
+    let work = |(end, between): (Option<i64>, i64)| {
         let work = (begin, end?.max(begin));
-        begin = work.1;
+        begin = work.1.max(between);
         Some(work)
     };
-    ends.into_iter().map(work).collect()
+    ends.into_iter().zip(between).map(work).collect()
 }
