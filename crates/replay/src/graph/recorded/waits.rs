@@ -169,8 +169,8 @@ fn goes_on_elsewhere(steps: &AlikeSteps<'_>, rank: usize, number: usize, row: us
     let launches = [own, there].map(|step| step.parts.get(&number).map(|part| part.launch));
     let [Some(launch), Some(launch_there)] = launches else { return false };
     let Some(place) = (launch_there + row).checked_sub(launch) else { return false };
-    let name = |step: &RankStep, row: usize| step.rows.get(row).map(|row| (row.kind, calls.name(row.call).to_owned()));
-    name(there, place) == name(own, row) && share_passed(steps, other, number, place) < LEAST_PASSED
+    let work = |step: &RankStep, row: usize| step.rows.get(row).map(|row| (row.kind, calls.name_id(row.call)));
+    work(there, place) == work(own, row) && share_passed(steps, other, number, place) < LEAST_PASSED
 }
 
 /// Whether a row ends with something that ends during it, from how long it takes, and how much of that comes after the end: nearly nothing, or no more than
