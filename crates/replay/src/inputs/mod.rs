@@ -60,7 +60,7 @@ pub fn read(paths: &[PathBuf]) -> Result<ReplayInputs> {
     ranks = with_timelines(own(InputFormat::Horovod), ranks)?;
     let (dumps, unreadable) = dumps(own(InputFormat::FlightRecorder))?;
     if ranks.is_empty() {
-        ranks = dumps.iter().filter_map(flight::trace).collect();
+        ranks = flight::traces(&dumps);
     }
     let mut passed_over = [files.passed_over(), unreadable].concat();
     if let Some(first) = ranks.first_mut() {

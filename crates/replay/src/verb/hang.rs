@@ -98,7 +98,7 @@ fn headline(hang: &HangReport, dumps: &[FlightDump]) -> Result<String> {
             "set TORCH_FR_BUFFER_SIZE=2000 before the job starts, and dump before its process groups are destroyed",
         )),
         None => Ok(format!(
-            "all {operations} operations in the dumps of {count} ranks ended; without times there is nothing to replay"
+            "all {operations} operations in the dumps of {count} ranks ended; without times of the same operations on all ranks there is nothing to replay"
         )),
     }
 }

@@ -4,7 +4,7 @@
 mod events;
 mod pickle;
 
-pub(super) use events::trace;
+pub(super) use events::traces;
 
 use super::contents;
 use perf4sight_base::error::{Error, Result};
