@@ -71,16 +71,6 @@ const COLLECTIVES: [&str; 10] = [
     "barrier",
 ];
 
-impl ChakraAttribute {
-    fn fraction(&self) -> Option<f64> {
-        self.double.or(self.float.map(f64::from))
-    }
-
-    fn signed(&self) -> Option<i64> {
-        self.int64.or(self.sint64).or(self.int32.or(self.sint32).map(i64::from))
-    }
-}
-
 impl ChakraOperation {
     fn attribute(&self, name: &str) -> Option<&ChakraAttribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
@@ -89,7 +79,7 @@ impl ChakraOperation {
     /// An attribute that is a whole number or a truth value, of any type.
     pub fn number(&self, name: &str) -> Option<u64> {
         let attribute = self.attribute(name)?;
-        let signed = attribute.signed();
+        let signed = attribute.int64.or(attribute.sint64).or(attribute.int32.or(attribute.sint32).map(i64::from));
         let unsigned = attribute.uint64.or(attribute.uint32.map(u64::from)).or(attribute.boolean.map(u64::from));
         unsigned.or_else(|| u64::try_from(signed?).ok()).or_else(|| attribute.text.as_deref()?.parse().ok())
     }
@@ -100,22 +90,11 @@ impl ChakraOperation {
         text.or_else(|| self.number(name).map(|number| number.to_string()))
     }
 
-    fn duration_attribute(&self) -> Option<&ChakraAttribute> {
-        self.attribute("runtime").or_else(|| self.attribute("duration_micros")).filter(|_| self.duration_micros == 0)
-    }
-
-    /// Whether its duration is negative, and counts as none.
-    pub fn has_negative_duration(&self) -> bool {
-        self.duration_attribute().is_some_and(|attribute| {
-            attribute.fraction().is_some_and(|time| time < 0.0) || attribute.signed().is_some_and(|time| time < 0)
-        })
-    }
-
     /// Nanoseconds; files from before there was a field for it have an attribute.
     pub fn duration(&self) -> u64 {
         let attribute = || {
-            let attribute = self.duration_attribute()?;
-            let float = attribute.fraction().filter(|time| *time >= 0.0);
+            let attribute = self.attribute("runtime").or_else(|| self.attribute("duration_micros"))?;
+            let float = attribute.double.or(attribute.float.map(f64::from)).filter(|time| *time >= 0.0);
             float
                 .map(|time| (time * 1e3) as u64)
                 .or_else(|| self.number(&attribute.name).map(|time| time.saturating_mul(1000)))

@@ -113,14 +113,7 @@ fn read_rank(file: &Path, number: u32) -> Result<ChakraRank> {
         known
     };
     let before = nodes.iter().map(before).collect();
-    let negative: Vec<u64> = nodes.iter().filter(|node| node.has_negative_duration()).map(|node| node.id).collect();
-    let negative = negative.first().map(|first| {
-        format!(
-            "{} with a negative duration, which counts as nothing; the first is {first}",
-            count_text(negative.len() as u64, "node")
-        )
-    });
-    let lost = lost.first().map(|(node, on)| {
+    let warning = lost.first().map(|(node, on)| {
         let dependencies = count_text(lost.len() as u64, "dependency").replace("dependencys", "dependencies");
         format!("{dependencies} on nodes that the file does not have: node {node} waits for {on}, and more may be lost with it")
     });
@@ -129,7 +122,7 @@ fn read_rank(file: &Path, number: u32) -> Result<ChakraRank> {
         file: file.to_owned(),
         nodes,
         before,
-        warnings: lost.into_iter().chain(negative).collect(),
+        warnings: warning.into_iter().collect(),
         cut: cut.or(contents.cut),
     })
 }
