@@ -399,6 +399,23 @@ fn chakra_traces_without_times_are_replayed_together() {
     assert!(waits > 9.0, "{waits}");
 }
 
+/// Three operations in a row, the second of which takes -7 us: it is left out, and the third waits for what it waited for.
+#[test]
+fn negative_durations_of_chakra_are_left_out_and_said() {
+    let folder = tempfile::tempdir().unwrap();
+    for (nth, runtime) in [json!(-7), json!(-7.5), json!("-7")].into_iter().enumerate() {
+        let node = |id: u32, runtime: &Json, before: &[u32]| json!({"Id": id, "Name": format!("n{id}"), "NodeType": 4, "runtime": runtime, "data_deps": before});
+        let nodes = [node(1, &json!(5), &[]), node(2, &runtime, &[1]), node(3, &json!(4), &[2])];
+        let file = folder.path().join(format!("{nth}.json"));
+        fs::write(&file, json!({"workload_graph": nodes}).to_string()).unwrap();
+        let trace = &inputs::read(&[file]).unwrap().ranks[0].trace;
+        let times: Vec<[i64; 2]> = trace.events.iter().map(|event| [event.start, event.end()]).collect();
+        assert_eq!((times, &trace.dependencies), (vec![[0, 5_000], [5_000, 9_000]], &vec![[0, 1]]));
+        let warnings = trace.damage.warnings().join("\n");
+        assert!(warnings.contains("1 event was left out: with a negative duration"), "{warnings}");
+    }
+}
+
 /// Messages written by hand as et_def.proto says: a node behind its length, whose id, name, type and dependencies are
 /// fields 1, 2, 3 and 5.
 #[test]

@@ -53,7 +53,8 @@ pub struct TraceDamage {
 }
 
 impl TraceDamage {
-    pub(crate) fn note(&mut self, kind: DamageKind, at: Option<u64>) {
+    /// Counts an event that is left out; `at` is the byte of the JSON at which it begins.
+    pub fn note(&mut self, kind: DamageKind, at: Option<u64>) {
         self.events.entry(kind).or_insert((0, at)).0 += 1;
     }
 

@@ -51,6 +51,12 @@ struct ChromeEvent {
     args: Option<Map<String, Value>>,
 }
 
+/// Nothing, or why an event is left out.
+type Added = std::result::Result<(), &'static str>;
+
+const INCOMPLETE: &str = "without a time, a beginning or an end";
+const NEGATIVE: &str = "with a negative duration";
+
 /// The list of events in an object.
 const LIST: &[u8] = b"\"traceEvents\"";
 
@@ -81,7 +87,7 @@ impl ChromeTimeline {
     /// Reads the elements of a list; returns whether it has an end.
     fn events(&mut self, bytes: &[u8]) -> bool {
         let mut open: BTreeMap<(String, String), Vec<ChromeSpan>> = BTreeMap::new();
-        let (mut at, mut damaged) = (0, 0u64);
+        let (mut at, mut damaged) = (0, BTreeMap::new());
         let ended = loop {
             at += bytes[at..].iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == b',').count();
             match bytes.get(at) {
@@ -94,25 +100,27 @@ impl ChromeTimeline {
                 Some(Ok(value)) => {
                     at += elements.byte_offset();
                     match ChromeEvent::deserialize(value) {
-                        Ok(event) => damaged += u64::from(!self.add(event, &mut open)),
-                        Err(_) => damaged += 1,
+                        Ok(event) => self.add(event, &mut open),
+                        Err(_) => Err(INCOMPLETE),
                     }
+                    .unwrap_or_else(|why| *damaged.entry(why).or_default() += 1);
                 }
                 _ => break false,
             }
         };
-        damaged += open.values().map(|spans| spans.len() as u64).sum::<u64>();
-        if damaged > 0 {
-            let were = if damaged == 1 { "was" } else { "were" };
-            let left_out =
-                format!("{} {were} left out: without a time, a beginning or an end", count_text(damaged, "event"));
-            self.warnings.push(left_out);
+        *damaged.entry(INCOMPLETE).or_default() += open.values().map(|spans| spans.len() as u64).sum::<u64>();
+        for (why, count) in damaged.into_iter().filter(|(_, count)| *count > 0) {
+            let were = if count == 1 { "was" } else { "were" };
+            self.warnings.push(format!("{} {were} left out: {why}", count_text(count, "event")));
         }
         ended
     }
 
-    /// Adds an event; returns whether it is a good one.
-    fn add(&mut self, event: ChromeEvent, open: &mut BTreeMap<(String, String), Vec<ChromeSpan>>) -> bool {
+    /// Adds an event.
+    ///
+    /// # Errors
+    /// Why it is left out.
+    fn add(&mut self, event: ChromeEvent, open: &mut BTreeMap<(String, String), Vec<ChromeSpan>>) -> Added {
         let (process, thread) = (number(&event.pid), number(&event.tid));
         let args = event.args.unwrap_or_default();
         if event.ph == "M" {
@@ -122,41 +130,43 @@ impl ChromeTimeline {
                 Some("thread_name") => _ = self.threads.insert((process, thread), named),
                 _ => {}
             }
-            return true;
+            return Ok(());
         }
-        let Some(start) = nanoseconds(&event.ts) else {
-            return !matches!(event.ph.as_str(), "B" | "E" | "b" | "e" | "X");
+        let is_span = matches!(event.ph.as_str(), "B" | "E" | "b" | "e" | "X");
+        let Some(start) = nanoseconds(&event.ts).filter(|_| is_span) else {
+            return if is_span { Err(INCOMPLETE) } else { Ok(()) };
         };
         let name = event.name.unwrap_or_default();
         let mut span = ChromeSpan { name, process, thread, time: (start, start), args };
         let key = (span.process.clone(), span.thread.clone());
         match event.ph.as_str() {
-            "X" => match nanoseconds(&event.dur) {
-                Some(duration) => {
-                    span.time.1 = start.saturating_add(duration);
-                    self.spans.push(span);
-                    true
-                }
-                None => false,
-            },
+            "X" => {
+                span.time.1 = start.saturating_add(nanoseconds(&event.dur).ok_or(INCOMPLETE)?);
+                self.push(span)
+            }
             "B" | "b" => {
                 open.entry(key).or_default().push(span);
-                true
+                Ok(())
             }
-            "E" | "e" => self.end(span, open.entry(key).or_default()),
-            _ => true,
+            _ => self.end(span, open.entry(key).or_default()),
         }
     }
 
     /// Ends the last open event of this name, or the last one if the end has no name.
-    fn end(&mut self, end: ChromeSpan, open: &mut Vec<ChromeSpan>) -> bool {
+    fn end(&mut self, end: ChromeSpan, open: &mut Vec<ChromeSpan>) -> Added {
         let place = open.iter().rposition(|begun| end.name.is_empty() || begun.name == end.name);
-        let Some(place) = place else { return false };
-        let mut span = open.remove(place);
+        let mut span = open.remove(place.ok_or(INCOMPLETE)?);
         span.time.1 = end.time.0;
         span.args.extend(end.args);
+        self.push(span)
+    }
+
+    fn push(&mut self, span: ChromeSpan) -> Added {
+        if span.time.1 < span.time.0 {
+            return Err(NEGATIVE);
+        }
         self.spans.push(span);
-        true
+        Ok(())
     }
 }
 
@@ -208,6 +218,16 @@ mod tests {
         assert_eq!(timeline.spans[1].args["dtype"], "float32");
         assert_eq!(timeline.processes["1"], "grad");
         assert!(timeline.warnings[0].contains("in the middle"), "{:?}", timeline.warnings);
+    }
+
+    /// Of one range the duration is negative, another one ends before it begins.
+    #[test]
+    fn negative_durations_are_left_out_and_counted() {
+        let timeline = read(
+            r#"[{"ph": "X", "ts": 5, "dur": -1}, {"ph": "B", "ts": 9}, {"ph": "E", "ts": 8}, {"ph": "X", "ts": 5, "dur": 0}]"#,
+        );
+        assert_eq!(timeline.spans.len(), 1);
+        assert_eq!(timeline.warnings, ["2 events were left out: with a negative duration"]);
     }
 
     #[test]

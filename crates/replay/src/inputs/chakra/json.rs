@@ -63,6 +63,7 @@ fn attribute(name: String, value: &Value) -> ChakraAttribute {
     ChakraAttribute {
         name,
         uint64: value.as_u64(),
+        int64: value.as_i64(),
         double: value.as_f64().filter(|_| value.is_f64()),
         boolean: value.as_bool(),
         text: value.as_str().map(str::to_owned),

@@ -52,6 +52,18 @@ pub(super) struct ChakraAttribute {
     pub text: Option<String>,
 }
 
+impl ChakraAttribute {
+    fn fraction(&self) -> Option<f64> {
+        self.double.or(self.float.map(f64::from))
+    }
+
+    /// A whole number of a type with a sign, or one that is text.
+    fn signed(&self) -> Option<i64> {
+        let number = self.int64.or(self.sint64).or(self.int32.or(self.sint32).map(i64::from));
+        number.or_else(|| self.text.as_deref()?.parse().ok())
+    }
+}
+
 /// The values of [`ChakraOperation::kind`] that are used.
 pub(super) const SEND: i32 = 5;
 pub(super) const RECEIVE: i32 = 6;
@@ -79,9 +91,9 @@ impl ChakraOperation {
     /// An attribute that is a whole number or a truth value, of any type.
     pub fn number(&self, name: &str) -> Option<u64> {
         let attribute = self.attribute(name)?;
-        let signed = attribute.int64.or(attribute.sint64).or(attribute.int32.or(attribute.sint32).map(i64::from));
         let unsigned = attribute.uint64.or(attribute.uint32.map(u64::from)).or(attribute.boolean.map(u64::from));
-        unsigned.or_else(|| u64::try_from(signed?).ok()).or_else(|| attribute.text.as_deref()?.parse().ok())
+        let signed = || u64::try_from(attribute.signed()?).ok();
+        unsigned.or_else(signed).or_else(|| attribute.text.as_deref()?.parse().ok())
     }
 
     /// An attribute that is text, or a number as text.
@@ -93,8 +105,8 @@ impl ChakraOperation {
     /// Nanoseconds; files from before there was a field for it have an attribute.
     pub fn duration(&self) -> u64 {
         let attribute = || {
-            let attribute = self.attribute("runtime").or_else(|| self.attribute("duration_micros"))?;
-            let float = attribute.double.or(attribute.float.map(f64::from)).filter(|time| *time >= 0.0);
+            let attribute = self.runtime()?;
+            let float = attribute.fraction().filter(|time| *time >= 0.0);
             float
                 .map(|time| (time * 1e3) as u64)
                 .or_else(|| self.number(&attribute.name).map(|time| time.saturating_mul(1000)))
@@ -103,6 +115,18 @@ impl ChakraOperation {
             0 => attribute().unwrap_or(0),
             micros => micros.saturating_mul(1000),
         }
+    }
+
+    /// Whether its duration is a negative number, as no operation's is. The field for it has no sign.
+    pub fn is_negative(&self) -> bool {
+        let runtime = self.runtime().filter(|_| self.duration_micros == 0);
+        runtime.is_some_and(|own| {
+            own.fraction().is_some_and(|time| time < 0.0) || own.signed().is_some_and(|time| time < 0)
+        })
+    }
+
+    fn runtime(&self) -> Option<&ChakraAttribute> {
+        self.attribute("runtime").or_else(|| self.attribute("duration_micros"))
     }
 
     /// What it exchanges with other ranks, if it does.

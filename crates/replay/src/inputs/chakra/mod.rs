@@ -12,8 +12,8 @@ use messages::{ChakraOperation, RECEIVE, SEND};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::count_text;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{CollectiveArguments, EventCategory, NewEvent, RankTrace, TraceBuilder};
-use std::collections::{BTreeMap, HashMap};
+use perf4sight_traces::{CollectiveArguments, DamageKind, EventCategory, NewEvent, RankTrace, TraceBuilder};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
@@ -188,20 +188,40 @@ impl ChakraRank {
         let meetings = self.meetings();
         let event = |(place, time): (usize, &Option<Interval>)| {
             let node = &self.nodes[place];
+            let damage = match time {
+                _ if node.is_negative() => Some(DamageKind::NegativeDuration),
+                None if node.duration() > 0 => Some(DamageKind::Timeless),
+                None | Some(_) => None,
+            };
+            if let Some(kind) = damage {
+                builder.damage().note(kind, None);
+                return None;
+            }
             let thread = self.thread(place);
             let category = if self.is_on_cpu(place) { EventCategory::Operator } else { EventCategory::Kernel };
             let collective = meetings.get(&place).map(|meeting| collective(node, meeting));
             builder.add(NewEvent { name: &node.name, category, track: ["chakra", &thread], time: (*time)?, collective })
         };
         let events: Vec<Option<u32>> = times.iter().enumerate().map(event).collect();
-        for (place, before) in self.before.iter().enumerate() {
-            for on in before {
-                if let (Some(on), Some(event)) = (events[*on], events[place]) {
-                    builder.depend(on, event);
-                }
-            }
+        for (place, event) in events.iter().enumerate() {
+            let Some(event) = *event else { continue };
+            self.awaited(place, &events).into_iter().for_each(|on| builder.depend(on, event));
         }
         RankTrace { rank: self.number, trace: builder.finish() }
+    }
+
+    /// The events that an operation waits for; what has no event passes on what it waits for itself.
+    fn awaited(&self, place: usize, events: &[Option<u32>]) -> BTreeSet<u32> {
+        let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        let mut open = self.before[place].clone();
+        while let Some(on) = open.pop() {
+            match events[on] {
+                Some(event) => _ = found.insert(event),
+                None if seen.insert(on) => open.extend(&self.before[on]),
+                None => {}
+            }
+        }
+        found
     }
 
     fn is_on_cpu(&self, place: usize) -> bool {
