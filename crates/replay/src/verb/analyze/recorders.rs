@@ -42,6 +42,7 @@ fn contradictions(platform: &str, backend: &str, files: Recorders) -> Vec<String
     let of_backend = match backend {
         "NCCL" if files.byteps && !files.horovod => Some("BytePS"),
         "BYTEPS" if files.horovod && !files.byteps => Some("Horovod"),
+        "BYTEPS" if files.pytorch && !files.byteps => Some("PyTorch"),
         _ => None,
     };
     let platform = of_platform.then(|| told("platform", platform, "PyTorch"));
@@ -61,6 +62,7 @@ mod tests {
         assert!(one("TENSORFLOW", "", pytorch).contains("--platform TENSORFLOW is not what the files show: PyTorch"));
         assert!(one("", "NCCL", byteps).contains("--comm_backend NCCL is not what the files show: BytePS"));
         assert!(one("", "BYTEPS", horovod).contains("Horovod"));
+        assert!(one("", "BYTEPS", pytorch).contains("--comm_backend BYTEPS is not what the files show: PyTorch"));
         for (platform, backend, files) in [
             ("PYTORCH", "NCCL", pytorch),
             ("TENSORFLOW", "NCCL", horovod),
