@@ -99,13 +99,11 @@ fn who_waits(analysis: &Analysis, costs: Option<StragglerCosts>) -> String {
             others(analysis, first)
         ),
         false if first.share >= LEAST_SHARE && is_occasional(analysis, first) => format!(
-            "rank {} makes {} wait {}: {} in {} of {} steps, {} of the mean step's {} on average; that is {} of all waiting{}",
+            "rank {} makes {} wait {}: {}{} of the mean step's {} on average; that is {} of all waiting{}",
             analysis.job.ranks[first.rank].number,
             exchanging_ranks(analysis, first.rank),
             when(analysis, first),
-            Milliseconds(first.mean_occasion()),
-            first.occasions.len(),
-            analysis.job.steps.len(),
+            on_occasions(analysis, first),
             Milliseconds(first.caused.mean),
             Milliseconds(whole),
             Percent(100.0 * first.of_all),
@@ -122,27 +120,24 @@ fn who_waits(analysis: &Analysis, costs: Option<StragglerCosts>) -> String {
         false => format!(
             "no rank in particular makes the others wait{}{}{}",
             beside_missing(analysis),
-            waited_for_most(analysis, first, whole),
+            most(analysis, first, whole),
             slow_link(analysis, whole, analysis.waiting.slow_link(&analysis.exchanges))
         ),
     }
 }
 
-/// Milliseconds that are shown as none.
-const SHOWN_AS_NONE: f64 = 0.0005;
-
-/// The rank that the others wait for most, which may be by chance; empty where nobody waits.
-fn waited_for_most(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
-    if first.caused.mean < SHOWN_AS_NONE {
-        return String::new();
+/// For whom the others wait most, if they wait at all.
+fn most(analysis: &Analysis, first: &Straggler, whole: f64) -> String {
+    let caused = Milliseconds(first.caused.mean).to_string();
+    match caused == Milliseconds(0.0).to_string() {
+        true => String::new(),
+        false => format!(
+            ": rank {} most, for {caused} of the mean step's {}, {}",
+            analysis.job.ranks[first.rank].number,
+            Milliseconds(whole),
+            steadiness(first)
+        ),
     }
-    format!(
-        ": rank {} most, for {} of the mean step's {}, {}",
-        analysis.job.ranks[first.rank].number,
-        Milliseconds(first.caused.mean),
-        Milliseconds(whole),
-        steadiness(first)
-    )
 }
 
 /// A rank that waits for so much of all waiting is the only one that does, and one that is waited for in so many steps the only one.
@@ -288,10 +283,24 @@ fn when(analysis: &Analysis, first: &Straggler) -> String {
         Some([from, to]) if from > 0 && to + 1 == steps.len() => format!("from {} on", name(from)),
         Some([0, to]) if to + 1 < steps.len() => format!("until {}", name(to)),
         Some([from, to]) if from > 0 => format!("from {} to {}", name(from), name(to)),
-        _ if first.occasions.len() == steps.len() => "in every step".to_owned(),
+        _ if is_always(analysis, first) => "in all steps".to_owned(),
         _ if is_mostly(analysis, first) => "in most steps".to_owned(),
         _ => "now and then".to_owned(),
     }
+}
+
+/// How long the others wait for a rank in the steps in which they do, if these are not all.
+fn on_occasions(analysis: &Analysis, first: &Straggler) -> String {
+    let [occasions, steps] = [first.occasions.len(), analysis.job.steps.len()];
+    match is_always(analysis, first) {
+        true => String::new(),
+        false => format!("{} in {occasions} of {steps} steps, ", Milliseconds(first.mean_occasion())),
+    }
+}
+
+/// Whether the others wait long for a rank in all steps.
+fn is_always(analysis: &Analysis, first: &Straggler) -> bool {
+    first.occasions.len() == analysis.job.steps.len()
 }
 
 /// Whether the others wait long for a rank in most steps.

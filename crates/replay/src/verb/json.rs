@@ -107,7 +107,7 @@ fn stragglers(analysis: &Analysis) -> Value {
         let excess = |one: &crate::waiting::ActivityExcess| {
             json!({
                 "activity": one.activity.name(), "kind": one.activity.kind(),
-                "own_ms": one.own, "others_ms": one.others, "longer_ms": one.longer(),
+                "own_ms": one.own, "others_ms": one.others, "others_between_ms": one.others_between, "longer_ms": one.longer(),
             })
         };
         json!({

@@ -3,6 +3,7 @@
 use super::*;
 use crate::communication::CollectiveAlgorithm;
 use crate::synthetic::{SyntheticCluster, cluster, write_traces};
+use crate::waiting::LongWait;
 use perf4sight_base::overwrite::PROGRAM;
 use perf4sight_report::{Console, ConsoleSettings, OutputMode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -306,6 +307,25 @@ fn one_clock_has_no_uncertainty_and_a_drift_is_no_offset_alone() {
     assert_eq!(clocks(others, 0.0), [Some(0.001), None]);
     let [_, drift] = clocks(others, 100e-6);
     assert!(drift.is_some_and(|drift| (drift + 100.0).abs() < 1.0), "{drift:?}");
+}
+
+/// The others wait long for the first rank in each of three steps, though not longest; and for no rank at all.
+#[test]
+fn all_steps_are_not_most_and_no_time_is_none() {
+    let traces = traces();
+    let mut analysis = Analysis::new(TrainingJob::read(&[traces.path().to_owned()]).unwrap());
+    let first = &mut analysis.stragglers[0];
+    let late = |step: usize| LongWait { step, milliseconds: 100.0 };
+    (first.share, first.steadiness, first.of_all, first.stands_out) = (0.5, 0.0, 1.0, true);
+    first.occasions = (0..3).map(late).collect();
+    let sentence = headline::headline(&analysis, None);
+    assert!(sentence.contains(" wait in all steps: ") && !sentence.contains("3 of 3"), "{sentence}");
+    analysis.stragglers[0].occasions.truncate(2);
+    let sentence = headline::headline(&analysis, None);
+    assert!(sentence.contains(": 100 ms in 2 of 3 steps, "), "{sentence}");
+    let first = &mut analysis.stragglers[0];
+    (first.share, first.caused.mean) = (0.0, 0.0);
+    assert_eq!(headline::headline(&analysis, None), "no rank in particular makes the others wait");
 }
 
 /// Dumps without times give the same keys as traces, into the folder that was chosen.

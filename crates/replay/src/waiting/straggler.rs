@@ -49,6 +49,8 @@ pub struct ActivityExcess {
     pub own: f64,
     /// The same of the other ranks, their median.
     pub others: f64,
+    /// The two of the others between which that is; of an odd number of ranks both are the one in the middle.
+    pub others_between: [f64; 2],
 }
 
 impl ActivityExcess {
@@ -56,7 +58,16 @@ impl ActivityExcess {
     pub fn longer(&self) -> f64 {
         self.own - self.others
     }
+
+    /// Whether the others differ by so much that their median is what none of them takes.
+    pub fn do_others_differ(&self) -> bool {
+        let [low, high] = self.others_between;
+        high - low > DIFFERENT * self.longer()
+    }
 }
+
+/// Others that differ by more than this share of what a rank takes longer have no common time.
+const DIFFERENT: f64 = 0.1;
 
 /// Differences below this share of the waiting that a rank causes are not reported; nor is waiting below this share of a step.
 pub(crate) const LEAST_SHARE: f64 = 0.02;
@@ -265,10 +276,13 @@ fn of_step<'a>(
 fn excess(rank: usize, means: &[BTreeMap<&RankActivity, f64>], least: f64) -> Vec<ActivityExcess> {
     let time = |rank: usize, activity: &RankActivity| means[rank].get(activity).copied().unwrap_or(0.0);
     let compared = |(activity, own): (&&RankActivity, &f64)| {
-        let others: Vec<f64> =
+        let mut others: Vec<f64> =
             (0..means.len()).filter(|other| *other != rank).map(|other| time(other, activity)).collect();
-        let others = if others.is_empty() { 0.0 } else { median(&others) };
-        ActivityExcess { activity: (*activity).clone(), own: *own, others }
+        others.sort_by(f64::total_cmp);
+        let middle = |rounded: usize| others.get(rounded / 2).copied().unwrap_or(0.0);
+        let others_between = [middle(others.len().saturating_sub(1)), middle(others.len())];
+        let others = (others_between[0] + others_between[1]) / 2.0;
+        ActivityExcess { activity: (*activity).clone(), own: *own, others, others_between }
     };
     let mut excess: Vec<ActivityExcess> = means[rank].iter().map(compared).filter(|one| one.longer() > least).collect();
     excess.sort_by(|one, other| other.longer().total_cmp(&one.longer()).then(one.activity.cmp(&other.activity)));
@@ -287,6 +301,24 @@ mod tests {
             length: 100_000,
         };
         JobWaiting { exchanges: Vec::new(), steps: steps.iter().map(step).collect(), uncertainty: 0.0 }
+    }
+
+    /// Of three ranks the two others take 0 and 40 ms: 20, which none of them takes, is not shown. Of four, the one in the middle takes 40.
+    #[test]
+    fn others_that_differ_have_no_time_in_common() {
+        let activity = RankActivity::Operation("a".to_owned());
+        let excess = |milliseconds: &[f64]| {
+            let means: Vec<BTreeMap<&RankActivity, f64>> =
+                milliseconds.iter().map(|time| BTreeMap::from([(&activity, *time)])).collect();
+            excess(0, &means, 1.0).remove(0)
+        };
+        let of_three = excess(&[100.0, 40.0, 0.0]);
+        assert_eq!(
+            (of_three.longer(), of_three.others_between, of_three.do_others_differ()),
+            (80.0, [0.0, 40.0], true)
+        );
+        let of_four = excess(&[100.0, 40.0, 0.0, 41.0]);
+        assert_eq!((of_four.longer(), of_four.others_between, of_four.do_others_differ()), (60.0, [40.0; 2], false));
     }
 
     /// Of two ranks that are late by the same in turn, one is late in one step more: chance. One that is late in each step, or by 30 us where the other one is by 2, is not.

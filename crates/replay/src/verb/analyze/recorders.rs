@@ -62,7 +62,7 @@ mod tests {
         assert!(one("TENSORFLOW", "", pytorch).contains("--platform TENSORFLOW is not what the files show: PyTorch"));
         assert!(one("", "NCCL", byteps).contains("--comm_backend NCCL is not what the files show: BytePS"));
         assert!(one("", "BYTEPS", horovod).contains("Horovod"));
-        assert!(one("", "BYTEPS", pytorch).contains("PyTorch"));
+        assert!(one("", "BYTEPS", pytorch).contains("--comm_backend BYTEPS is not what the files show: PyTorch"));
         for (platform, backend, files) in [
             ("PYTORCH", "NCCL", pytorch),
             ("TENSORFLOW", "NCCL", horovod),

@@ -3,6 +3,7 @@
 pub(in crate::verb) mod replayed;
 
 use crate::Analysis;
+use crate::waiting::ActivityExcess;
 use perf4sight_base::summary::ValueSummary;
 use perf4sight_base::units::{Milliseconds, Percent};
 use perf4sight_report::{Cell, Table, TableColumn};
@@ -135,11 +136,20 @@ pub(in crate::verb) fn excess(analysis: &Analysis) -> Table {
             brief(&one.activity.name()).into(),
             one.activity.kind().into(),
             Milliseconds(one.own).into(),
-            Milliseconds(one.others).into(),
+            on_others(one),
             Milliseconds(one.longer()).into(),
         ]);
     }
     table
+}
+
+/// How long others take for what a rank takes longer: where they differ, from which one to which.
+fn on_others(one: &ActivityExcess) -> Cell {
+    let [low, high] = one.others_between.map(Milliseconds);
+    match one.do_others_differ() {
+        true => format!("{low} – {high}").into(),
+        false => Milliseconds(one.others).into(),
+    }
 }
 
 /// Communication of each rank by group and kind.
