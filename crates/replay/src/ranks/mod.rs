@@ -318,8 +318,8 @@ impl TrainingJob {
         longest.unwrap_or_default()
     }
 
-    /// Says which steps are not replayed, by their index in [`TrainingJob::steps`], and that `answers` are of the others alone; none if all are.
-    pub fn not_replayed_warning(&self, replayed: &[usize], answers: &str) -> Option<String> {
+    /// Says which steps are not replayed, by their index in [`TrainingJob::steps`], and why; none if all are.
+    pub(crate) fn not_replayed_warning(&self, replayed: &[usize], why: &str) -> Option<String> {
         let (all, alike) = (self.steps.len(), replayed.len());
         let others = self.steps.iter().enumerate().filter(|(index, _)| !replayed.contains(index));
         let mut names: Vec<String> = others.map(|(_, step)| step.name.clone()).collect();
@@ -328,7 +328,7 @@ impl TrainingJob {
         names.extend((more > 0).then(|| format!("{more} more")));
         (!names.is_empty()).then(|| {
             format!(
-                "{alike} of {all} steps are replayed, and {answers} are of these alone: in the others the ranks do something else ({})",
+                "{alike} of {all} steps are replayed, and what-ifs are of these alone: {why} ({})",
                 names.join(", ")
             )
         })

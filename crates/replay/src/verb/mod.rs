@@ -19,7 +19,7 @@ mod tests;
 mod traces;
 mod until_cancelled;
 
-use crate::graph::recorded::{RecordedSteps, RecordingDistortion, StepCorrection};
+use crate::graph::recorded::{ALL_DIFFER, RecordedSteps, RecordingDistortion, StepCorrection};
 use crate::hang::HangReport;
 use crate::inputs;
 use crate::plain_step::PlainStep;
@@ -351,8 +351,9 @@ const DISTURBED: f64 = 5.0;
 /// Warnings about the replay.
 fn replay_warnings(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<String> {
     let steps: Vec<usize> = replayed.steps.iter().map(|step| step.step).collect();
-    let (unlike, independent) =
-        (analysis.job.not_replayed_warning(&steps, "what-ifs"), independent(analysis, replayed));
+    let why = replayed.unlike.as_ref().map(|unlike| unlike.reason(analysis.job.ranks.len()));
+    let unlike = analysis.job.not_replayed_warning(&steps, why.as_deref().unwrap_or(ALL_DIFFER));
+    let independent = independent(analysis, replayed);
     let alone = (replayed.steps.len() == 1 && replayed.answered_scenarios().next().is_some())
         .then(|| "by how much steps differ is not known of one alone, and is in no interval of what-ifs".to_owned());
     let far = (replayed.worst() > FAR)
