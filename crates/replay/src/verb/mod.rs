@@ -19,7 +19,7 @@ mod tests;
 mod traces;
 mod until_cancelled;
 
-use crate::graph::recorded::{ALL_DIFFER, RecordedSteps, RecordingDistortion, StepCorrection};
+use crate::graph::recorded::{RecordedSteps, RecordingDistortion, StepCorrection};
 use crate::hang::HangReport;
 use crate::inputs;
 use crate::plain_step::PlainStep;
@@ -351,8 +351,7 @@ const DISTURBED: f64 = 5.0;
 /// Which steps are not replayed, and why.
 fn not_replayed(analysis: &Analysis, replayed: &ReplayedJob) -> Option<String> {
     let steps: Vec<usize> = replayed.steps.iter().map(|step| step.step).collect();
-    let why = replayed.unlike.as_ref().map(|unlike| unlike.reason(analysis.job.ranks.len()));
-    analysis.job.not_replayed_warning(&steps, why.as_deref().unwrap_or(ALL_DIFFER))
+    analysis.job.not_replayed_warning(&steps, replayed.unlike.as_ref(), "what-ifs")
 }
 
 /// Warnings about the replay.

@@ -31,7 +31,6 @@ mod waits;
 pub use distortion::{RecordingDistortion, StepCorrection};
 pub(crate) use distortion::{thread_nodes, with_threads};
 pub use left_out::LeftOutStep;
-pub(crate) use unlike::ALL_DIFFER;
 pub use unlike::UnlikeSteps;
 
 use super::queues::LaunchQueues;

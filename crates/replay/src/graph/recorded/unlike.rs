@@ -8,8 +8,6 @@ use std::collections::BTreeSet;
 
 /// Of fewer steps that are all different nothing follows.
 const FEWEST: usize = 3;
-/// The reason where it is not of some ranks.
-pub(crate) const ALL_DIFFER: &str = "in the others the ranks do something else";
 
 /// The steps that are not replayed.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +40,11 @@ impl UnlikeSteps {
         })
     }
 
+    /// The reason where it is not of some ranks.
+    pub(crate) fn of_all_ranks() -> String {
+        "in the others the ranks do something else".to_owned()
+    }
+
     /// What is different in these steps, of a job of so many recorded ranks.
     pub(crate) fn reason(&self, ranks: usize) -> String {
         let number = |set: &BTreeSet<u32>, [one, more]: [&'static str; 2]| if set.len() == 1 { one } else { more };
@@ -60,7 +63,7 @@ impl UnlikeSteps {
                     number(&self.ranks, ["does", "do"])
                 )
             }
-            false => ALL_DIFFER.to_owned(),
+            false => UnlikeSteps::of_all_ranks(),
         }
     }
 
