@@ -85,7 +85,7 @@ impl RecordedStart {
         let mut recorded = RecordedSteps::build(&analysis.job, &analysis.exchanges, &analysis.clocks)?;
         let mut warnings = analysis.warnings();
         warnings.extend(replay_error_warning(&recorded));
-        warnings.extend(analysis.job.not_replayed_warning(&recorded.steps, "gains"));
+        warnings.extend(analysis.job.not_replayed_warning(&recorded.steps, recorded.unlike.as_ref(), "gains"));
         let some_exchange = without_exchange(analysis);
         let within_steps = recorded.typical.ranks.iter().any(|rank| rank.silent_passes > 0);
         let accumulates = within_steps || some_exchange.is_some() || analysis.job.cycle > 1;

@@ -3,7 +3,7 @@
 
 use crate::Analysis;
 use crate::communication::CommunicationCosts;
-use crate::graph::recorded::{LeftOutStep, RecordedSteps, RecordingDistortion, StepCorrection};
+use crate::graph::recorded::{LeftOutStep, RecordedSteps, RecordingDistortion, StepCorrection, UnlikeSteps};
 use crate::graph::{RankNodes, StepGraph, WorkKind};
 use crate::plain_step::PlainStep;
 use crate::ranks::JobRank;
@@ -19,6 +19,8 @@ use perf4sight_base::stats::{mean, median, percentile};
 pub struct ReplayedJob {
     /// Each step, replayed with its own durations: equal to the record unless it contradicts an edge.
     pub steps: Vec<ReplayedStep>,
+    /// The others, in which ranks do something else; none if all are replayed.
+    pub unlike: Option<UnlikeSteps>,
     /// Each step as graphs predict it that were built without it.
     pub left_out: Vec<LeftOutStep>,
     /// Nanoseconds of the replayed typical step, without the distortion if it was taken out.
@@ -150,6 +152,7 @@ impl ReplayedJob {
         Ok(ReplayedJob {
             ranks: ranks(&step, &schedule, &steps),
             steps,
+            unlike: recorded.unlike,
             left_out,
             typical: before,
             undisturbed,

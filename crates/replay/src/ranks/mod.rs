@@ -12,6 +12,7 @@ pub use launches::LaunchKnowledge;
 pub use steps::TrainingStep;
 pub(crate) use steps::unnumbered;
 
+use crate::graph::recorded::UnlikeSteps;
 use crate::inputs;
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::units::list_text;
@@ -318,19 +319,23 @@ impl TrainingJob {
         longest.unwrap_or_default()
     }
 
-    /// Says which steps are not replayed, by their index in [`TrainingJob::steps`], and that `answers` are of the others alone; none if all are.
-    pub fn not_replayed_warning(&self, replayed: &[usize], answers: &str) -> Option<String> {
+    /// Says which steps are not replayed, by their index in [`TrainingJob::steps`], why, and that `answers` are of the others alone; none if all are.
+    pub fn not_replayed_warning(
+        &self,
+        replayed: &[usize],
+        unlike: Option<&UnlikeSteps>,
+        answers: &str,
+    ) -> Option<String> {
+        let why = unlike.map_or_else(UnlikeSteps::of_all_ranks, |unlike| unlike.reason(self.ranks.len()));
         let (all, alike) = (self.steps.len(), replayed.len());
         let others = self.steps.iter().enumerate().filter(|(index, _)| !replayed.contains(index));
         let mut names: Vec<String> = others.map(|(_, step)| step.name.clone()).collect();
         let more = names.len().saturating_sub(NAMED_STEPS);
         names.truncate(NAMED_STEPS);
         names.extend((more > 0).then(|| format!("{more} more")));
-        // Most steps of a job are alike.
-        let perhaps = if 2 * alike < all { ", or their traces lost events" } else { "" };
         (!names.is_empty()).then(|| {
             format!(
-                "{alike} of {all} steps are replayed, and {answers} are of these alone: in the others the ranks do something else{perhaps} ({})",
+                "{alike} of {all} steps are replayed, and {answers} are of these alone: {why} ({})",
                 names.join(", ")
             )
         })

@@ -347,11 +347,15 @@ const FAR: f64 = 2.0;
 /// From this difference between recorded steps and the replay of their faster half on, in percent, something disturbed them.
 const DISTURBED: f64 = 5.0;
 
+/// Which steps are not replayed, and why.
+fn not_replayed(analysis: &Analysis, replayed: &ReplayedJob) -> Option<String> {
+    let steps: Vec<usize> = replayed.steps.iter().map(|step| step.step).collect();
+    analysis.job.not_replayed_warning(&steps, replayed.unlike.as_ref(), "what-ifs")
+}
+
 /// Warnings about the replay.
 fn replay_warnings(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<String> {
-    let steps: Vec<usize> = replayed.steps.iter().map(|step| step.step).collect();
-    let (unlike, independent) =
-        (analysis.job.not_replayed_warning(&steps, "what-ifs"), independent(analysis, replayed));
+    let (unlike, independent) = (not_replayed(analysis, replayed), independent(analysis, replayed));
     let alone = (replayed.steps.len() == 1 && replayed.answered_scenarios().next().is_some())
         .then(|| "by how much steps differ is not known of one alone, and is in no interval of what-ifs".to_owned());
     let far = (replayed.worst() > FAR)

@@ -309,6 +309,30 @@ fn one_clock_has_no_uncertainty_and_a_drift_is_no_offset_alone() {
     assert!(drift.is_some_and(|drift| (drift + 100.0).abs() < 1.0), "{drift:?}");
 }
 
+/// The first operators of each step are lost from the trace of rank 2: one, two and three of them.
+#[test]
+fn a_rank_whose_trace_lost_events_is_named_where_no_two_of_its_steps_are_alike() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let file = traces.path().join("rank2.json");
+    let (mut step, mut lost) = (0, 0);
+    let text: String = fs::read_to_string(&file).unwrap();
+    let is_left = |line: &&str| {
+        (step, lost) = if line.contains("ProfilerStep#") { (step + 1, 0) } else { (step, lost) };
+        lost += usize::from(line.contains("cpu_op"));
+        !line.contains("cpu_op") || lost > step
+    };
+    fs::write(&file, text.lines().filter(is_left).collect::<Vec<_>>().join("\n")).unwrap();
+    let replay = replay(vec![traces.path().to_owned()], out.path(), &[], CollectiveAlgorithm::Ring);
+    let mut context = context();
+    replay.run(&mut context).unwrap();
+    let warnings = context.warnings().join("\n");
+    assert!(warnings.contains("1 of 3 steps are replayed"), "{warnings}");
+    assert!(
+        warnings.contains("rank 2 has other events in each step than in any other, as a trace that lost some"),
+        "{warnings}"
+    );
+}
+
 /// The others wait long for the first rank in each of three steps, though not longest; and for no rank at all.
 #[test]
 fn all_steps_are_not_most_and_no_time_is_none() {

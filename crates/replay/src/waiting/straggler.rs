@@ -2,7 +2,7 @@
 
 use super::{JobWaiting, RankActivity, WaitingMatrix};
 use crate::ranks::TrainingJob;
-use perf4sight_base::stats::{mean, median};
+use perf4sight_base::stats::{mean, median, percentile};
 use perf4sight_base::summary::{MISSES, ValueSummary, quantile};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,11 +140,11 @@ fn stands_out(waiting: &JobWaiting, rank: usize, ranks: usize) -> bool {
 }
 
 /// Milliseconds that a rank works longer than the median of the others. Time before its first and after its last work does not count.
-fn busier(rank: usize, usual: &[BTreeMap<&RankActivity, f64>]) -> f64 {
+fn busier(rank: usize, usual: &[BTreeMap<&RankActivity, ActivityTime>]) -> f64 {
     let is_work =
         |activity: &RankActivity| !activity.is_before() && !matches!(activity, RankActivity::Nothing { before: None });
-    let work = |own: &BTreeMap<&RankActivity, f64>| -> f64 {
-        own.iter().filter(|(activity, _)| is_work(activity)).map(|(_, time)| time).sum()
+    let work = |own: &BTreeMap<&RankActivity, ActivityTime>| -> f64 {
+        own.iter().filter(|(activity, _)| is_work(activity)).map(|(_, time)| time.middle).sum()
     };
     let others: Vec<f64> = (0..usual.len()).filter(|other| *other != rank).map(|other| work(&usual[other])).collect();
     work(&usual[rank]) - if others.is_empty() { 0.0 } else { median(&others) }
@@ -256,35 +256,56 @@ const LONG_WAIT: f64 = 0.2;
 /// The others wait for a rank now and then if they do in at most this share of the steps.
 const MOST_OCCASIONS: f64 = 0.8;
 
-/// Milliseconds of each activity of each rank in a step: the `middle` (median or mean) over these steps.
+/// Milliseconds of an activity of a rank in a step.
+#[derive(Debug, Clone, Copy, Default)]
+struct ActivityTime {
+    /// The median or mean over steps.
+    middle: f64,
+    /// How far half of the steps are from their middle, at least.
+    varies: f64,
+}
+
+impl ActivityTime {
+    fn over_steps(milliseconds: &[f64], middle: fn(&[f64]) -> f64) -> Self {
+        let varies = (percentile(milliseconds, 75.0) - percentile(milliseconds, 25.0)) / 2.0;
+        ActivityTime { middle: middle(milliseconds), varies }
+    }
+}
+
+/// What each activity of each rank takes in a step: the `middle` (median or mean) over these steps.
 fn of_step<'a>(
     activities: &'a [Vec<BTreeMap<RankActivity, i64>>],
     steps: &[usize],
     middle: fn(&[f64]) -> f64,
-) -> Vec<BTreeMap<&'a RankActivity, f64>> {
+) -> Vec<BTreeMap<&'a RankActivity, ActivityTime>> {
     let of_rank = |own: &'a Vec<BTreeMap<RankActivity, i64>>| {
         let own: Vec<&BTreeMap<RankActivity, i64>> = steps.iter().map(|step| &own[*step]).collect();
         let all: BTreeSet<&RankActivity> = own.iter().flat_map(|step| step.keys()).collect();
         let milliseconds =
             |step: &&BTreeMap<RankActivity, i64>, activity| step.get(activity).map_or(0.0, |time| *time as f64 / 1e6);
-        let of_step = |activity| middle(&own.iter().map(|step| milliseconds(step, activity)).collect::<Vec<f64>>());
+        let of_step = |activity| {
+            let milliseconds: Vec<f64> = own.iter().map(|step| milliseconds(step, activity)).collect();
+            ActivityTime::over_steps(&milliseconds, middle)
+        };
         all.into_iter().map(|activity| (activity, of_step(activity))).collect()
     };
     activities.iter().map(of_rank).collect()
 }
 
-fn excess(rank: usize, means: &[BTreeMap<&RankActivity, f64>], least: f64) -> Vec<ActivityExcess> {
-    let time = |rank: usize, activity: &RankActivity| means[rank].get(activity).copied().unwrap_or(0.0);
-    let compared = |(activity, own): (&&RankActivity, &f64)| {
+/// What a rank does longer than the others, by `least` milliseconds and by more than its own steps vary.
+fn excess(rank: usize, usual: &[BTreeMap<&RankActivity, ActivityTime>], least: f64) -> Vec<ActivityExcess> {
+    let time = |rank: usize, activity: &RankActivity| usual[rank].get(activity).map_or(0.0, |time| time.middle);
+    let compared = |(activity, own): (&&RankActivity, &ActivityTime)| {
         let mut others: Vec<f64> =
-            (0..means.len()).filter(|other| *other != rank).map(|other| time(other, activity)).collect();
+            (0..usual.len()).filter(|other| *other != rank).map(|other| time(other, activity)).collect();
         others.sort_by(f64::total_cmp);
         let middle = |rounded: usize| others.get(rounded / 2).copied().unwrap_or(0.0);
         let others_between = [middle(others.len().saturating_sub(1)), middle(others.len())];
         let others = (others_between[0] + others_between[1]) / 2.0;
-        ActivityExcess { activity: (*activity).clone(), own: *own, others, others_between }
+        let excess = ActivityExcess { activity: (*activity).clone(), own: own.middle, others, others_between };
+        (excess.longer() > least.max(own.varies)).then_some(excess)
     };
-    let mut excess: Vec<ActivityExcess> = means[rank].iter().map(compared).filter(|one| one.longer() > least).collect();
+    let mut excess: Vec<ActivityExcess> = usual[rank].iter().filter_map(compared).collect();
     excess.sort_by(|one, other| other.longer().total_cmp(&one.longer()).then(one.activity.cmp(&other.activity)));
     excess
 }
@@ -308,9 +329,8 @@ mod tests {
     fn others_that_differ_have_no_time_in_common() {
         let activity = RankActivity::Operation("a".to_owned());
         let excess = |milliseconds: &[f64]| {
-            let means: Vec<BTreeMap<&RankActivity, f64>> =
-                milliseconds.iter().map(|time| BTreeMap::from([(&activity, *time)])).collect();
-            excess(0, &means, 1.0).remove(0)
+            let time = |time: &f64| BTreeMap::from([(&activity, ActivityTime::over_steps(&[*time], median))]);
+            excess(0, &milliseconds.iter().map(time).collect::<Vec<_>>(), 1.0).remove(0)
         };
         let of_three = excess(&[100.0, 40.0, 0.0]);
         assert_eq!(
@@ -319,6 +339,21 @@ mod tests {
         );
         let of_four = excess(&[100.0, 40.0, 0.0, 41.0]);
         assert_eq!((of_four.longer(), of_four.others_between, of_four.do_others_differ()), (60.0, [40.0; 2], false));
+    }
+
+    /// A rank whose operation takes 10 to 30 ms takes by chance 4 ms longer than another one; where it takes 19 to 21 ms, it is not chance.
+    #[test]
+    fn what_varies_by_more_than_it_takes_longer_is_not_named() {
+        let activity = RankActivity::Operation("a".to_owned());
+        let is_named = |own: &[f64]| {
+            let usual =
+                [own, &[16.0]].map(|steps| BTreeMap::from([(&activity, ActivityTime::over_steps(steps, median))]));
+            !excess(0, &usual, 1.0).is_empty()
+        };
+        assert_eq!(
+            [[10.0, 15.0, 20.0, 25.0, 30.0], [19.0, 19.5, 20.0, 20.5, 21.0]].map(|own| is_named(&own)),
+            [false, true]
+        );
     }
 
     /// Of two ranks that are late by the same in turn, one is late in one step more: chance. One that is late in each step, or by 30 us where the other one is by 2, is not.

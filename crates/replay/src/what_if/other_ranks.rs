@@ -58,7 +58,7 @@ pub(super) fn difference(step: &StepGraph, rank: u32, others: &[u32]) -> Result<
     match share >= SAME_WORK {
         true => Ok(difference),
         false => Err(Error::input(format!(
-            "rank {rank} does other work than the other ranks: of what they do, by time, it does {}",
+            "rank {rank} does other work than the other ranks, or its trace lost events: of what they do, by time, it does {}",
             Percent(100.0 * share)
         ))
         .expected(format!(
