@@ -821,6 +821,24 @@ fn exchanges_are_matched_by_their_numbers_where_traces_have_them() {
     }
 }
 
+/// Traces without steps of two ranks on one clock, each of three exchanges: those of rank 1 begin one exchange later. One step shows no other numbers.
+#[test]
+fn traces_without_steps_may_begin_at_different_exchanges() {
+    let folder = TempDir::new().unwrap();
+    for rank in 0..2 {
+        let kernels = (rank..rank + 3).map(|sequence| {
+            let args = format!(
+                r#""Collective name":"allreduce","In msg nelems":8,"dtype":"Float","Group size":2,"Process Group Name":"0","Process Group Ranks":"[0, 1]","Seq":{sequence}"#
+            );
+            on(20, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", [1_000.0 * f64::from(sequence), 500.0], &args)
+        });
+        write(folder.path(), rank, 2, 0, &kernels.collect::<Vec<_>>());
+    }
+    let analysis = Analysis::new(read(&folder));
+    assert_eq!((analysis.exchanges.complete().count(), analysis.clocks.ranks[1].offset), (2, 0.0));
+    assert!(!analysis.warnings().iter().any(|warning| warning.contains("numbers its exchanges")));
+}
+
 /// Four stages of a pipeline, of which the third has no trace: what `batch_isend_irecv` of PyTorch enqueues has its arguments in
 /// calls that end before the kernel is launched. The second stage sends to the third before it receives from the first.
 #[test]

@@ -98,7 +98,7 @@ fn fused_update(start: &RecordedStart, found: &mut PassResults) {
         found.nothing.push(format!("fused=True of {}: {OF_CLOSURE}", optimizer.name));
         return;
     }
-    // On processors from 2.4 on, as the others (its pull requests 124905 and 177672).
+    // PyTorch has it on processors since 2.4 and on GPUs since 2.12 (its pull requests 124905 and 177672).
     let is_new = optimizer.name == "Adagrad" && has_kernels(&start.recorded.typical);
     let since = if is_new { ", with PyTorch 2.12 or later" } else { "" };
     let change = format!("torch.optim.{}(..., fused=True){since}", optimizer.name);

@@ -59,10 +59,11 @@ fn buckets(
 ) -> Result<()> {
     let choice = best_choice(start, gradients, link)?;
     let change = fusion::pytorch_arguments(choice.limits);
-    found.proposals.push(ChangeProposal::new(NAME, change, edit(&choice.fusion), LearningEffect::Same, start)?);
+    let of_pytorch = ChangeProposal::new(NAME, change, edit(&choice.fusion), LearningEffect::Same, start)?;
     let free = best_free(start, gradients, link, choice)?;
     let words = free_words(gradients, link, &free, &|buckets| start.predict(&edit(buckets)))?;
     let proposal = ChangeProposal::new(NAME, words, edit(&free), LearningEffect::Same, start)?;
+    found.proposals.push(of_pytorch);
     if proposal.gain()[0] < 0.0 {
         found.nothing.push("Horovod, BytePS: no other buckets than those that were recorded are shorter".to_owned());
         return Ok(());

@@ -395,9 +395,9 @@ impl TrainingJob {
         let lost = |rank: &JobRank| steps::lost(&rank.steps, self.ranks.iter().flat_map(|other| &other.steps));
         let lost = self.ranks.iter().map(move |rank| (rank.number, lost(rank))).filter(|(_, lost)| !lost.is_empty());
         lost.map(|(rank, lost)| {
-            let [are, them] = if lost.len() == 1 { ["event is", "it"] } else { ["events are", "them"] };
+            let are = if lost.len() == 1 { "event is" } else { "events are" };
             let lost = list_text(lost, NAMED_STEPS);
-            format!("rank {rank} lacks steps of the others between its own, whose {are} missing: {lost}; what it did in {them} counts to no step")
+            format!("rank {rank} lacks steps of the others between its own, whose {are} missing: {lost}; what it did then counts to no step")
         })
     }
 

@@ -159,8 +159,8 @@ fn share_passed(steps: &AlikeSteps<'_>, rank: usize, number: usize, row: usize) 
     median(&steps.iter().filter_map(|(_, ranks)| share(ranks)).collect::<Vec<_>>())
 }
 
-/// Whether the rank that takes part in an exchange for the longest time goes on from the same row, as many behind its launch, when the exchange has hardly begun:
-/// where ranks do the same, none of them waits there.
+/// Whether the rank that is in an exchange for the longest time ends the same row when the exchange has hardly begun, so that no rank waits in it. The same row is as
+/// many rows behind the launch, and of the same name.
 fn goes_on_elsewhere(steps: &AlikeSteps<'_>, rank: usize, number: usize, row: usize, calls: &CallTable) -> bool {
     let Some((_, first)) = steps.first() else { return false };
     let time = |rank: &usize| first[*rank].parts.get(&number).map(|part| part.end - part.begin);
