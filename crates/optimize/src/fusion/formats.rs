@@ -23,6 +23,28 @@ pub fn pytorch_arguments(limits: BucketLimits) -> String {
     }
 }
 
+/// The argument that makes PyTorch 2.15 make exactly these buckets: the i-th is full at the i-th number of MiB, which may be fractions
+/// (`_BucketCapacityConfig` in torch/nn/parallel/distributed.py). Of the numbers that make a bucket the one with the fewest digits.
+pub fn pytorch_list(gradients: &[ReadyGradient], fusion: &BucketFusion) -> String {
+    let caps = fusion.buckets().map(|places| {
+        let without_last = bytes(gradients, places.start..places.end - 1);
+        shortest_cap(without_last, bytes(gradients, places))
+    });
+    let caps: Vec<String> = caps.map(|cap| cap.to_string()).collect();
+    format!("DistributedDataParallel(..., bucket_cap_mb_list=[{}])", caps.join(", "))
+}
+
+/// The decimal number of MiB with the fewest digits that is more than some bytes and at most others.
+fn shortest_cap(more_than: u64, at_most: u64) -> f64 {
+    let exact = at_most as f64 / MIB as f64;
+    let mut rounded = (0..=6).map(|digits| {
+        let unit = 10_f64.powi(digits);
+        (exact * unit).floor() / unit
+    });
+    let is_between = |cap: &f64| ((cap * MIB as f64) as u64) > more_than;
+    rounded.find(is_between).unwrap_or(exact)
+}
+
 fn join_places(places: Range<usize>, separator: &str) -> String {
     places.map(|place| place.to_string()).collect::<Vec<_>>().join(separator)
 }

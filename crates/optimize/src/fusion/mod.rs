@@ -13,7 +13,7 @@ mod optimum;
 mod tests;
 
 pub use buckets::{BucketChoice, best_cap, buckets, choices};
-pub use formats::{group_mapping, horovod_threshold, of_threshold, partitions, pytorch_arguments};
+pub use formats::{group_mapping, horovod_threshold, of_threshold, partitions, pytorch_arguments, pytorch_list};
 pub use jointly::{BackwardSegment, JointFusion, jointly};
 pub use of_step::of_step;
 pub use optimum::optimum;

@@ -128,3 +128,17 @@ fn horovod_fills_buckets_up_to_its_threshold() {
     assert_eq!(of_threshold(&gradients, link, 22).ends, [2, 3, 4]);
     assert_eq!(of_threshold(&gradients, link, 100).ends, [4]);
 }
+
+#[test]
+fn a_list_of_caps_makes_pytorch_make_these_buckets() {
+    // Gradients of twelve linear layers in the order in which they are ready. PyTorch 2.15 (gloo, one rank, a communication hook that
+    // writes down sizes) made buckets of 690480, 1877600, 2531200 and 1195040 bytes of them with this list.
+    let layers = (0..12).rev().map(|layer| (300 + 10 * layer, 310 + 10 * layer));
+    let sizes = layers.flat_map(|(inputs, outputs)| [4 * outputs, 4 * inputs * outputs]);
+    let gradients = gradients(&sizes.map(|bytes| (0.0, bytes)).collect::<Vec<_>>());
+    let link = AllReduceLink { alpha_ms: 1.0, ms_per_byte: 1e-6 };
+    let fusion = BucketFusion::of_ends(&gradients, link, vec![2, 8, 18, 24]);
+    let bytes: Vec<u64> = fusion.buckets().map(|one| gradients[one].iter().map(|one| one.bytes).sum()).collect();
+    assert_eq!(bytes, [690480, 1877600, 2531200, 1195040]);
+    assert_eq!(pytorch_list(&gradients, &fusion), "DistributedDataParallel(..., bucket_cap_mb_list=[0.6, 1.7, 2, 1])");
+}

@@ -17,6 +17,9 @@ const REPLAYED: usize = 48;
 /// Another first bucket than the others takes more than an argument, and has to be better by this share.
 const UNUSUAL: f64 = 0.01;
 
+/// Buckets that a line can list.
+const LISTED: usize = 40;
+
 /// The pass.
 #[derive(Debug)]
 pub(super) struct TensorFusion;
@@ -60,6 +63,7 @@ fn buckets(
     let choice = best_choice(start, gradients, link)?;
     let change = fusion::pytorch_arguments(choice.limits);
     let of_pytorch = ChangeProposal::new(NAME, change, edit(&choice.fusion), LearningEffect::Same, start)?;
+    let of_arguments = choice.fusion.ends.clone();
     let free = best_free(start, gradients, link, choice)?;
     let words = free_words(gradients, link, &free, &|buckets| start.predict(&edit(buckets)))?;
     let proposal = ChangeProposal::new(NAME, words, edit(&free), LearningEffect::Same, start)?;
@@ -67,6 +71,11 @@ fn buckets(
     if proposal.gain()[0] < 0.0 {
         found.nothing.push("Horovod, BytePS: no other buckets than those that were recorded are shorter".to_owned());
         return Ok(());
+    }
+    let is_one_pass = gradients.iter().all(|gradient| gradient.pass == gradients[0].pass);
+    if is_one_pass && free.ends != of_arguments && free.ends.len() <= LISTED {
+        let change = format!("PyTorch 2.15 or later: {}", fusion::pytorch_list(gradients, &free));
+        found.others.push(ChangeProposal { change, ..proposal.clone() });
     }
     found.others.push(proposal);
     write(gradients, &free, found);

@@ -13,7 +13,10 @@ pub(super) fn proposals(shown: &StrategyResults) -> Table {
 
 /// What other programs read from the files.
 pub(super) fn others(shown: &StrategyResults) -> Table {
-    table("For other programs, by the files of this folder", shown.found.others.iter())
+    table(
+        "With other programs, by the files of this folder, or with later versions of PyTorch",
+        shown.found.others.iter(),
+    )
 }
 
 fn table<'a>(title: &str, proposals: impl Iterator<Item = &'a ChangeProposal>) -> Table {
