@@ -19,7 +19,7 @@ impl StepChange for FusedUpdate {
     fn assumption(&self) -> Option<String> {
         let [least, most] = OFF;
         Some(format!(
-            "{:.0} % of the update's time are left, by what it reads and writes; the interval goes from {least} to {most} times that, as measured on processors, not on GPUs",
+            "the update takes {:.0} % of its time, by what it reads and writes; the interval reaches from {least} to {most} times as long, as measured on CPUs; none was measured on GPUs",
             100.0 * self.0
         ))
     }

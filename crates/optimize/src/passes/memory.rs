@@ -71,7 +71,7 @@ impl OptimizationPass for LessMemory {
 fn accumulation(start: &RecordedStart, passes: u32, found: &mut PassResults) {
     let sharded = start.recorded.typical.is_sharded();
     let silent = if sharded { "set_requires_gradient_sync(False)" } else { "no_sync()" };
-    let change = format!("accumulate gradients of {passes} batches, all but the last under {silent}; per batch");
+    let change = format!("accumulate gradients of {passes} batches, all but the last under {silent}");
     found.propose(accumulate(start, passes, &change), &change);
 }
 
@@ -94,6 +94,7 @@ fn accumulate(start: &RecordedStart, passes: u32, change: &str) -> Result<Change
         edit: None,
         outcome,
         learns: LearningEffect::OtherBatch,
+        is_alternative: false,
     })
 }
 

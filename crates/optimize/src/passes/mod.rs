@@ -217,6 +217,8 @@ pub struct ChangeProposal {
     pub outcome: WhatIfOutcome,
     /// What the job learns.
     pub learns: LearningEffect,
+    /// Whether it is another way to do what a second proposal does, so that both do not go together.
+    pub is_alternative: bool,
 }
 
 /// What a changed job learns, compared with the job as it is.
@@ -260,7 +262,7 @@ impl ChangeProposal {
         start: &RecordedStart,
     ) -> Result<Self> {
         let outcome = start.predict(&edit)?;
-        Ok(ChangeProposal { pass, change: change.into(), edit: Some(edit), outcome, learns })
+        Ok(ChangeProposal { pass, change: change.into(), edit: Some(edit), outcome, learns, is_alternative: false })
     }
 
     /// By how many percent the step gets shorter: by the prediction, at least, at most.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Buckets that are replayed, the best by the formula first.
 const REPLAYED: usize = 48;
-/// Another first bucket than the others takes more than an argument, and has to be better by this share.
+/// Another first bucket than the others takes more than an argument, and a list of caps takes PyTorch 2.15: they have to be better by this share.
 const UNUSUAL: f64 = 0.01;
 
 /// Buckets that a line can list.
@@ -63,23 +63,33 @@ fn buckets(
     let choice = best_choice(start, gradients, link)?;
     let change = fusion::pytorch_arguments(choice.limits);
     let of_pytorch = ChangeProposal::new(NAME, change, edit(&choice.fusion), LearningEffect::Same, start)?;
-    let of_arguments = choice.fusion.ends.clone();
     let free = best_free(start, gradients, link, choice)?;
     let words = free_words(gradients, link, &free, &|buckets| start.predict(&edit(buckets)))?;
     let proposal = ChangeProposal::new(NAME, words, edit(&free), LearningEffect::Same, start)?;
+    found.proposals.extend(as_list(gradients, &free, &proposal, &of_pytorch));
     found.proposals.push(of_pytorch);
     if proposal.gain()[0] < 0.0 {
         found.nothing.push("Horovod, BytePS: no other buckets than those that were recorded are shorter".to_owned());
         return Ok(());
     }
-    let is_one_pass = gradients.iter().all(|gradient| gradient.pass == gradients[0].pass);
-    if is_one_pass && free.ends != of_arguments && free.ends.len() <= LISTED {
-        let change = format!("PyTorch 2.15 or later: {}", fusion::pytorch_list(gradients, &free));
-        found.others.push(ChangeProposal { change, ..proposal.clone() });
-    }
     found.others.push(proposal);
     write(gradients, &free, found);
     Ok(())
+}
+
+/// The best buckets as a list of caps, if they are better than those of one cap by [`UNUSUAL`].
+fn as_list(
+    gradients: &[ReadyGradient],
+    free: &BucketFusion,
+    proposal: &ChangeProposal,
+    of_one_cap: &ChangeProposal,
+) -> Option<ChangeProposal> {
+    let is_better = proposal.outcome.after.time < (1.0 - UNUSUAL) * of_one_cap.outcome.after.time;
+    let is_one_pass = gradients.iter().all(|gradient| gradient.pass == gradients[0].pass);
+    (is_better && is_one_pass && free.ends.len() <= LISTED).then(|| {
+        let change = format!("{} (PyTorch 2.15 or later)", fusion::pytorch_list(gradients, free));
+        ChangeProposal { change, is_alternative: true, ..proposal.clone() }
+    })
 }
 
 /// Writes buckets as other programs read them.

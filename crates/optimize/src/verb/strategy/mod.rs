@@ -15,7 +15,7 @@ use crate::search::SearchSettings;
 use crate::start::{CombinedChanges, RecordedStart};
 use perf4sight_base::error::{Error, Result};
 use perf4sight_base::result_files::ResultFiles;
-use perf4sight_base::units::{Bytes, Milliseconds, Percent};
+use perf4sight_base::units::{Bytes, Milliseconds, Percent, list_text};
 use perf4sight_replay::Analysis;
 use perf4sight_replay::graph::{available_memory, check_memory};
 use perf4sight_replay::inputs;
@@ -265,21 +265,41 @@ impl StrategyResults {
         });
         let together = combine_proposals(&start, &found.proposals);
         let answer = answer_text(&start, &found, together.as_ref());
-        let assumed = found.proposals.iter().chain(&found.others).flat_map(|proposal| {
-            proposal.outcome.assumptions.iter().map(|assumption| format!("{}: {assumption}", proposal.change))
-        });
+        let assumed = assumptions(found.proposals.iter().chain(&together).chain(&found.others));
         let unanswered = found.unanswered.iter().cloned();
         let warnings = start.warnings.iter().cloned().chain(unanswered).chain(assumed).collect();
         Ok(StrategyResults { start, found, together, answer, warnings })
     }
 }
 
+/// What changes assume, each once, with the numbers of the changes in the tables.
+fn assumptions<'a>(changes: impl Iterator<Item = &'a ChangeProposal>) -> Vec<String> {
+    let mut assumed: Vec<(&str, Vec<usize>)> = Vec::new();
+    for (number, change) in (1..).zip(changes) {
+        for text in &change.outcome.assumptions {
+            match assumed.iter_mut().find(|(known, _)| known == text) {
+                Some((_, numbers)) => numbers.push(number),
+                None => assumed.push((text, vec![number])),
+            }
+        }
+    }
+    let name = |numbers: &[usize]| {
+        format!("{} {}", if numbers.len() == 1 { "change" } else { "changes" }, list_text(numbers, usize::MAX))
+    };
+    assumed.into_iter().map(|(text, numbers)| format!("{}: {text}", name(&numbers))).collect()
+}
+
 /// Several changes that each bring something and learn the same, made together: all of them, or, as one may make another impossible, those
 /// that can be made after the ones that bring more.
 fn combine_proposals(start: &RecordedStart, proposals: &[ChangeProposal]) -> Option<ChangeProposal> {
     let good = proposals.iter().filter(|one| one.learns == LearningEffect::Same && one.gain()[0] >= WORTH);
+    let (alternatives, good): (Vec<_>, Vec<_>) = good.partition(|one| one.is_alternative);
+    let all = match alternatives.is_empty() {
+        true => "all of these that learn the same",
+        false => "all of these that learn the same, with one bucket_cap_mb",
+    };
     let good: Vec<(&str, Arc<dyn StepChange>)> =
-        good.filter_map(|one| Some((one.change.as_str(), one.edit.clone()?))).collect();
+        good.into_iter().filter_map(|one| Some((one.change.as_str(), one.edit.clone()?))).collect();
     let propose = |changes: &[(&str, Arc<dyn StepChange>)], words: &str| {
         let edits = changes.iter().map(|(_, edit)| edit.clone()).collect();
         ChangeProposal::new("", words, Arc::new(CombinedChanges(edits)), LearningEffect::Same, start).ok()
@@ -287,7 +307,7 @@ fn combine_proposals(start: &RecordedStart, proposals: &[ChangeProposal]) -> Opt
     if good.len() < 2 {
         return None;
     }
-    propose(&good, "all of these that learn the same").or_else(|| {
+    propose(&good, all).or_else(|| {
         let mut possible = Vec::new();
         for change in good {
             possible.push(change);
@@ -342,8 +362,10 @@ fn gain_text(proposal: &ChangeProposal) -> String {
 fn effect(proposal: &ChangeProposal) -> String {
     let [gain, least, most] = proposal.gain();
     let (takes, noise) = if is_sure(proposal) { ("takes", "") } else { ("may take", ", within noise") };
+    // What takes several steps is compared by the batch.
+    let unit = if proposal.edit.is_some() { "step" } else { "batch" };
     let [gain, least, most] = [gain, least, most].map(Percent);
-    format!("a step {takes} {}, {gain} less ({least} to {most}{noise})", time_after(proposal))
+    format!("a {unit} {takes} {}, {gain} less ({least} to {most}{noise})", time_after(proposal))
 }
 
 #[cfg(test)]
