@@ -52,6 +52,11 @@ fn arguments(table: &SettingTable) -> impl Iterator<Item = Arg> {
 
 fn argument(setting: &Setting) -> Arg {
     let help = setting.help.strip_suffix('.').unwrap_or(setting.help);
+    let help = match setting.kind {
+        // clap lists the words of single values by itself.
+        ValueKind::Word(words) if setting.many => format!("{help} [possible values: {}]", words().join(", ")),
+        _ => help.to_owned(),
+    };
     let argument = spelled(Arg::new(setting.key).help(help), setting);
     let argument = setting.argument.requires.into_iter().fold(argument, Arg::requires);
     let argument = argument.required(setting.missing(Surface::CommandLine) == DefaultValue::Required);

@@ -160,6 +160,7 @@ impl RecordedStart {
             outcome.after.include(outcome.before as f64);
         }
         if let Some(TurningLatency { latency, longest }) = turning {
+            outcome.longer_from = (outcome.after.high < outcome.before as f64).then_some(latency);
             outcome.after.include(longest * outcome.before as f64);
             outcome.assumptions.push(format!(
                 "whether the step gets shorter rests on how long a message takes, which is not known: from {} on it gets longer",
@@ -262,7 +263,8 @@ fn disturbed_warning(recorded: &RecordedSteps, before: u64) -> Option<String> {
     let longer = 100.0 * (median(&lengths) / before.max(1) as f64 - 1.0);
     (longer > DISTURBED).then(|| {
         format!(
-            "recorded steps take {} longer than the step that gains are of, whose operations are those of the faster half of them: where other programs did not disturb them, gains are others",
+            "half of the recorded steps take {} or longer, {} more than the step that gains are of: each of its operations takes what it does in the faster half of the steps, as if nothing disturbed them. Record on a machine that does nothing else, or give the length of a step without the profiler (--plain-step-ms)",
+            Milliseconds(median(&lengths) / 1e6),
             Percent(longer)
         )
     })
@@ -276,7 +278,7 @@ const STEADY: f64 = 0.5;
 /// From this share of all waiting on, that for one rank is what there is to tell.
 const MOST: f64 = 0.5;
 
-/// That the others wait for a rank, which no change here makes shorter.
+/// That the others wait for a rank, if the step is surely shorter without that.
 fn straggler(analysis: &Analysis, recorded: &RecordedSteps, communication: &CommunicationCosts) -> Option<String> {
     let first = analysis.first_straggler()?;
     let number = analysis.job.ranks[first.rank].number;
@@ -291,9 +293,9 @@ fn straggler(analysis: &Analysis, recorded: &RecordedSteps, communication: &Comm
     let WhatIfOutcome { before, after, .. } = predict(recorded, communication, &[as_others]).ok()?;
     let share = |time: f64| 1.0 - time / before.max(1) as f64;
     let [least, most] = [after.high, after.low].map(|time| Percent(100.0 * share(time)));
-    (share(after.time) >= LONG).then(|| {
+    (share(after.time) >= LONG && share(after.high) > 0.0).then(|| {
         format!(
-            "rank {number} makes the others wait: without that a step takes {}, {} less ({least} to {most}), and nothing here changes it; perf4sight replay says what it does longer",
+            "rank {number} makes the others wait: without that a step takes {}, {} less ({least} to {most}); perf4sight replay says what it does longer",
             Milliseconds(after.time / 1e6),
             Percent(100.0 * share(after.time)),
         )

@@ -63,7 +63,7 @@ impl StepChange for FusedGroups {
         let takes = match self.simulate {
             true => "fused operations but the last take 0.8 of their time, as in dPRO (simulate)",
             false => {
-                "fused operations save what they would write and read of each other, at the rate at which each moves its tensors in the trace; the interval holds three tenths more and less, since compilers decide what they fuse"
+                "fused operations save what they would write and read of each other, at the rate at which each moves its tensors in the trace; the interval holds three tenths more and less, since compilers decide what they fuse, and of DistributedDataParallel nothing across buckets"
             }
         };
         Some(takes.to_owned())

@@ -48,8 +48,25 @@ pub fn choices(gradients: &[ReadyGradient], link: AllReduceLink) -> Vec<BucketCh
 
 /// The best sizes of buckets; the default where none are better.
 pub fn best_cap(gradients: &[ReadyGradient], link: AllReduceLink) -> BucketChoice {
+    best_of(gradients, link, |_| true)
+}
+
+/// The best sizes of buckets that a compiled model can have: `DDPOptimizer` refuses first buckets that are larger than others, and takes those
+/// of `dist._DEFAULT_FIRST_BUCKET_BYTES` with any `bucket_cap_mb` (torch/_dynamo/backends/distributed.py of PyTorch 2.15).
+pub fn best_compiled_cap(gradients: &[ReadyGradient], link: AllReduceLink) -> BucketChoice {
+    best_of(gradients, link, |limits| match limits.first == limits.others {
+        true => limits.others >= BucketLimits::DEFAULT.first,
+        false => limits.first <= limits.others,
+    })
+}
+
+fn best_of(
+    gradients: &[ReadyGradient],
+    link: AllReduceLink,
+    is_possible: impl Fn(BucketLimits) -> bool,
+) -> BucketChoice {
     let default =
         BucketChoice { limits: BucketLimits::DEFAULT, fusion: buckets(gradients, link, BucketLimits::DEFAULT) };
-    let best = choices(gradients, link).into_iter().next();
+    let best = choices(gradients, link).into_iter().find(|choice| is_possible(choice.limits));
     best.filter(|best| best.fusion.finished_ms < default.fusion.finished_ms).unwrap_or(default)
 }

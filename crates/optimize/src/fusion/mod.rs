@@ -12,7 +12,7 @@ mod optimum;
 #[cfg(test)]
 mod tests;
 
-pub use buckets::{BucketChoice, best_cap, buckets, choices};
+pub use buckets::{BucketChoice, best_cap, best_compiled_cap, buckets, choices};
 pub use formats::{group_mapping, horovod_threshold, of_threshold, partitions, pytorch_arguments, pytorch_list};
 pub use jointly::{BackwardSegment, JointFusion, jointly};
 pub use of_step::of_step;

@@ -57,13 +57,16 @@ pub fn jointly(start: &RecordedStart, found: &PassResults) -> Result<PassResults
             .push("operators and tensors are not fused together where a step has several backward passes".to_owned());
         return Ok(both);
     }
-    let cap = fusion::best_cap(&gradients, link);
+    let cap = fusion::best_compiled_cap(&gradients, link);
     let pytorch = JointChoice { fused: found.fused.clone(), buckets: cap.fusion };
     let change =
         format!("{}, with {}", fusion::pytorch_arguments(cap.limits), op_fusion::compiler(start, &found.fused));
     let pytorch = ChangeProposal::new(NAME, change, edit(&pytorch), LearningEffect::Rounded, start)?;
     both.proposals.extend(Some(pytorch).filter(|one| one.outcome.after.time < shortest));
-    let tuned = JointChoice { fused: found.fused.clone(), buckets: fusion::optimum(&gradients, link) };
+    let optimum = fusion::optimum(&gradients, link);
+    let threshold = fusion::of_threshold(&gradients, link, fusion::horovod_threshold(&gradients, &optimum));
+    let [tuned, filled] = [optimum, threshold].map(|buckets| JointChoice { fused: found.fused.clone(), buckets });
+    let tuned = shorter_choice(start, [tuned, filled])?;
     let choice = shorter_choice(start, [tuned, by_rules(start, &found.fused)?])?;
     let predict = |buckets: &BucketFusion| {
         start.predict(&edit(&JointChoice { buckets: buckets.clone(), fused: choice.fused.clone() }))

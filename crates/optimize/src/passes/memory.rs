@@ -150,7 +150,11 @@ fn budget(start: &RecordedStart, wanted: &PassSettings, found: &mut PassResults)
             judge(most, KnownMemory { lasting, gradients: weights, doubt: optimizer_doubt(optimizer) }, budget, found)
         }
         Err(why) => {
-            let unknown = || format!("whether a step fits into {budget} is not known: {why}");
+            let unknown = || {
+                format!(
+                    "whether a step fits into {budget} is not known: {why}; --network FILE.onnx --batch N simulates it"
+                )
+            };
             found.unanswered.extend(wanted.network.is_none().then(unknown));
             Ok(())
         }

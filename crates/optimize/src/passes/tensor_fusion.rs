@@ -118,8 +118,8 @@ fn best_choice(start: &RecordedStart, gradients: &[ReadyGradient], link: AllRedu
     Ok(best.map_or_else(|| fusion::best_cap(gradients, link), |(_, best)| best))
 }
 
-/// Of all buckets of neighbours: the optimum by the formula, or what PyTorch can be given or was recorded with, where replay
-/// finds these shorter.
+/// Of all buckets of neighbours: the optimum by the formula, or what PyTorch can be given, was recorded with, or Horovod makes by its threshold,
+/// where replay finds these shorter.
 fn best_free(
     start: &RecordedStart,
     gradients: &[ReadyGradient],
@@ -129,7 +129,9 @@ fn best_free(
     // All groups of ranks have the same.
     let recorded = buckets_of_groups(&start.recorded.typical)?.into_iter().next().unwrap_or_default();
     let recorded = recorded.into_iter().map(|(_, places)| places.end).collect();
-    let all = [fusion::optimum(gradients, link), choice.fusion, BucketFusion::of_ends(gradients, link, recorded)];
+    let optimum = fusion::optimum(gradients, link);
+    let threshold = fusion::of_threshold(gradients, link, fusion::horovod_threshold(gradients, &optimum));
+    let all = [optimum, choice.fusion, BucketFusion::of_ends(gradients, link, recorded), threshold];
     let timed = all.into_iter().map(|fusion| Ok((start.time(&edit(&fusion))?, fusion)));
     let timed = timed.collect::<Result<Vec<_>>>()?;
     let best = timed.into_iter().min_by_key(|(time, _)| *time);

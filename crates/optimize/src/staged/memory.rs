@@ -62,6 +62,7 @@ impl PlanQuantity<4> for StagePeaks {
         "bytes a logit",
         "GiB a tensor rank of what a process holds anyway",
     ];
+    const SCATTERS: bool = false;
     const INPUTS: &'static str = "mbs, and the network's own sizes (shape)";
     const MEDIANS: [f64; 4] = [20.0, 1.0, 10.0, 0.5];
     // Fused attention, or recomputing it, keeps as little as a third of the activations.

@@ -31,8 +31,9 @@ const SCATTER: f64 = 0.03;
 const OTHER_UNIT: f64 = 30.0;
 /// The percentile of errors of plans left out that intervals reach.
 const HELD: f64 = 90.0;
-/// The largest of n errors holds n of n + 1 others, not nine of ten where n is below nine, and the errors are of fits of fewer plans. For nine of ten it took
-/// 1.9, 1.6, 1.6, 1.3 and 1.5 times as much of 4 to 8 of Sailor's plans on GH200 (80 random splits): about `1 + 3 / n`.
+/// The largest of n errors holds n of n + 1 others, not nine of ten where n is below nine, and the errors are of fits of fewer plans. For nine of ten steps it took
+/// 1.9, 1.6, 1.6, 1.3 and 1.5 times as much of 4 to 8 of Sailor's plans on GH200 (80 random splits): about `1 + 3 / n`. Memory needs nothing more, but for
+/// plans unlike those that were measured.
 const FEW: f64 = 3.0;
 /// Intervals of plans with GPUs, tensor degrees or numbers of stages that were never measured are wider by this factor; nothing
 /// in the few plans of one cluster says by how much.
@@ -140,6 +141,8 @@ enum UnmeasuredPart {
 trait PlanQuantity<const N: usize> {
     /// What a value of each parameter counts, after the number.
     const NAMES: [&'static str; N];
+    /// Whether measurements of one plan differ from each other, as times do, and memory hardly.
+    const SCATTERS: bool;
     /// What the value rests on.
     const INPUTS: &'static str;
     /// Medians of the parameters' priors.
@@ -340,11 +343,13 @@ impl QuantityFit {
         })?;
         let value = quantity.value(logs);
         let count = self.left_out.len() as f64;
-        let off = stats::percentile(&self.errors(), (HELD * (count + 1.0) / count).min(100.0)) * (1.0 + FEW / count);
+        let off = stats::percentile(&self.errors(), (HELD * (count + 1.0) / count).min(100.0));
+        let of_few = off * (1.0 + FEW / count);
         let off = match unlike {
+            UnmeasuredPart::Nothing if Q::SCATTERS => of_few,
             UnmeasuredPart::Nothing => off,
-            UnmeasuredPart::Something => UNLIKE * off,
-            UnmeasuredPart::Divided => UNLIKE * (off + off_by_priors(quantity, logs)),
+            UnmeasuredPart::Something => UNLIKE * of_few,
+            UnmeasuredPart::Divided => UNLIKE * (of_few + off_by_priors(quantity, logs)),
         };
         Ok(PlanEstimate { value, interval: (value * (-off).exp(), value * off.exp()) })
     }

@@ -105,6 +105,7 @@ impl PlanQuantity<5> for StagedStep {
         "of the times of all-reduces of gradients",
         "ms of each step",
     ];
+    const SCATTERS: bool = true;
     const INPUTS: &'static str = "gbs and mbs, the files of layers and links, and hidden and sequence of the shape";
     const MEDIANS: [f64; 5] = [1.0, 0.25, 1.0, 0.5, 5.0];
     const SPREADS: [f64; 5] = [0.15, 0.7, 0.7, 1.0, 1.0];

@@ -363,7 +363,7 @@ fn replay_warnings(analysis: &Analysis, replayed: &ReplayedJob) -> Vec<String> {
     let longer = 100.0 * (replayed.as_recorded as f64 / replayed.undisturbed.max(1) as f64 - 1.0);
     let disturbed = (longer > DISTURBED && replayed.mean.is_none()).then(|| {
         format!(
-            "recorded steps take {} longer than the replayed step, whose operations are those of the faster half of them: the others did something more, or other programs disturbed them; the replayed step is without that",
+            "recorded steps take {} longer than the replayed step, each of whose operations takes what it does in the faster half of the steps: in the others the ranks did something more, or other programs disturbed them",
             Percent(longer)
         )
     });

@@ -199,6 +199,12 @@ fn unknown(text: &str) -> Error {
     if FOUND_BY_OPTIMIZE.iter().any(|word| text.contains(word)) {
         return error.help("perf4sight optimize finds what it brings");
     }
+    if OF_PLANS.iter().any(|word| text.contains(word)) {
+        return error.help("perf4sight cost-model predicts steps of other degrees of parallelism, from measured plans");
+    }
+    if text.starts_with("bandwidth") {
+        return error.help("give a factor, such as \"bandwidth x 2\": links are known by what they take in the traces");
+    }
     if text.contains(',') {
         return error.help("changes of one case have semicolons between them; other cases are what-ifs of their own (--what-if again, or in a configuration a list in brackets)");
     }
@@ -213,6 +219,9 @@ fn unknown(text: &str) -> Error {
 
 /// Words of changes to programs that `perf4sight optimize` proposes with what they bring.
 const FOUND_BY_OPTIMIZE: [&str; 6] = ["static_graph", "accumulat", "no_sync", "checkpoint", "compile", "autocast"];
+
+/// Words of plans, of which one trace shows one.
+const OF_PLANS: [&str; 5] = ["tensor", "pipeline", "data_parallel", "micro_batch", "stages"];
 
 /// The example whose first word is the nearest to that of a text.
 fn nearest_subject(text: &str) -> Option<&'static str> {
@@ -241,6 +250,16 @@ mod tests {
         for text in ["static_graph", "accumulate = 2", "torch.compile"] {
             let error = parse(text).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains("perf4sight optimize"), "{error}");
+        }
+    }
+
+    #[test]
+    fn who_asks_for_another_degree_of_parallelism_or_an_absolute_bandwidth_is_told_what_answers() {
+        for (text, answer) in
+            [("tensor_parallel = 2", "perf4sight cost-model"), ("bandwidth = 10Gb/s", "bandwidth x 2")]
+        {
+            let error = parse(text).map(|_| ()).unwrap_err();
+            assert!(format!("{error:?}").contains(answer), "{error:?}");
         }
     }
 

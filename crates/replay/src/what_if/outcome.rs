@@ -55,6 +55,8 @@ pub struct WhatIfOutcome {
     pub critical: Vec<CriticalShare>,
     /// What is assumed beyond the traces.
     pub assumptions: Vec<String>,
+    /// Nanoseconds of a message from which the step gets longer, if that was asked and is all that makes a shorter step uncertain.
+    pub longer_from: Option<f64>,
 }
 
 impl WhatIfOutcome {
@@ -134,7 +136,7 @@ pub fn predict(
         .collect();
     let alone = replay_single_rank(recorded, communication, all).ok().flatten();
     let before = made_alike(recorded, changes).map_or(before, |unlike| unlike.mean_of_all().max(before));
-    Ok(WhatIfOutcome { before: before as u64, after, alone, critical, assumptions })
+    Ok(WhatIfOutcome { before: before as u64, after, alone, critical, assumptions, longer_from: None })
 }
 
 /// The steps that are not replayed, if they become like the others with changes.

@@ -326,7 +326,7 @@ fn answer_text(start: &RecordedStart, found: &PassResults, together: Option<&Cha
     let seen = if found.unanswered.is_empty() { "Nothing" } else { "Of what could be looked at, nothing" };
     let same = best(LearningEffect::Same).map_or_else(
         || format!("{seen} that learns the same makes the {step} of {before} shorter by {WORTH} % or more."),
-        |best| match is_sure(best) {
+        |best| match is_sure(best) || best.outcome.longer_from.is_some() {
             true => format!("{} instead of the {step} of {before}.", gain_text(best)),
             false => format!(
                 "{seen} that learns the same surely makes the {step} of {before} shorter; perhaps {}.",
@@ -361,11 +361,17 @@ fn gain_text(proposal: &ChangeProposal) -> String {
 /// The step after a change, and by how much that is surely or perhaps shorter.
 fn effect(proposal: &ChangeProposal) -> String {
     let [gain, least, most] = proposal.gain();
-    let (takes, noise) = if is_sure(proposal) { ("takes", "") } else { ("may take", ", within noise") };
+    let (takes, noise, unless) = match (is_sure(proposal), proposal.outcome.longer_from) {
+        (true, _) => ("takes", "", String::new()),
+        (false, Some(latency)) => {
+            ("takes", "", format!(", unless a message takes {} or longer", Milliseconds(latency / 1e6)))
+        }
+        (false, None) => ("may take", ", within noise", String::new()),
+    };
     // What takes several steps is compared by the batch.
     let unit = if proposal.edit.is_some() { "step" } else { "batch" };
     let [gain, least, most] = [gain, least, most].map(Percent);
-    format!("a {unit} {takes} {}, {gain} less ({least} to {most}{noise})", time_after(proposal))
+    format!("a {unit} {takes} {}, {gain} less ({least} to {most}{noise}){unless}", time_after(proposal))
 }
 
 #[cfg(test)]
