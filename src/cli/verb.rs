@@ -52,11 +52,10 @@ fn arguments(table: &SettingTable) -> impl Iterator<Item = Arg> {
 
 fn argument(setting: &Setting) -> Arg {
     let help = setting.help.strip_suffix('.').unwrap_or(setting.help);
-    let help = match setting.kind {
-        // clap lists the words of single values by itself.
-        ValueKind::Word(words) if setting.many => format!("{help} [possible values: {}]", words().join(", ")),
-        _ => help.to_owned(),
-    };
+    // clap lists the words of single values by itself.
+    let words = if let ValueKind::Word(words) = setting.kind { words().join(", ") } else { String::new() };
+    let words = Some(words).filter(|words| setting.many && !words.is_empty());
+    let help = format!("{help}{}", words.map_or(String::new(), |words| format!(" [possible values: {words}]")));
     let argument = spelled(Arg::new(setting.key).help(help), setting);
     let argument = setting.argument.requires.into_iter().fold(argument, Arg::requires);
     let argument = argument.required(setting.missing(Surface::CommandLine) == DefaultValue::Required);
