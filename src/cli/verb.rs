@@ -52,10 +52,14 @@ fn arguments(table: &SettingTable) -> impl Iterator<Item = Arg> {
 
 fn argument(setting: &Setting) -> Arg {
     let help = setting.help.strip_suffix('.').unwrap_or(setting.help);
-    // clap lists the words of single values by itself.
-    let words = if let ValueKind::Word(words) = setting.kind { words().join(", ") } else { String::new() };
-    let words = Some(words).filter(|words| setting.many && !words.is_empty());
-    let help = format!("{help}{}", words.map_or(String::new(), |words| format!(" [possible values: {words}]")));
+    let help = if let ValueKind::Word(words) = setting.kind
+        && setting.many
+    {
+        // clap lists the words of single values by itself.
+        format!("{help} [possible values: {}]", words().join(", "))
+    } else {
+        help.to_owned()
+    };
     let argument = spelled(Arg::new(setting.key).help(help), setting);
     let argument = setting.argument.requires.into_iter().fold(argument, Arg::requires);
     let argument = argument.required(setting.missing(Surface::CommandLine) == DefaultValue::Required);

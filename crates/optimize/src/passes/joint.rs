@@ -30,7 +30,7 @@ struct JointChoice {
 }
 
 /// Both together, where both were found: what PyTorch can be given, and for other programs the better of two ways by replay. One keeps
-/// all groups of operations, and makes the best buckets for when gradients are ready then; the other is the optimum by the rules of
+/// all groups of operations, and makes the best buckets for when gradients are ready then, by the formula or by Horovod's threshold; the other is the optimum by the rules of
 /// [`fusion::jointly`], which parts groups that keep gradients waiting for longer than they save. Nothing that is no faster than one of both.
 ///
 /// # Errors
