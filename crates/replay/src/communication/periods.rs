@@ -100,8 +100,9 @@ pub(super) fn line(periods: &[LinkPeriod]) -> Option<[f64; 2]> {
     })
 }
 
-/// The time per byte that fits best where the latency is given.
+/// The time per byte with which all periods take as long together as they did, where the latency is given. By relative errors a short period would
+/// count most: a broadcast whose root is done when its socket's buffer has the bytes made a link of 0.15 Gb/s one of 1.06.
 pub(super) fn per_byte(periods: &[LinkPeriod], latency: f64) -> f64 {
-    let sums = PeriodSums::from_periods(periods);
-    (sums.bytes - latency * sums.both) / sums.bytes_squared
+    let sum = |value: fn(&LinkPeriod) -> f64| periods.iter().map(value).sum::<f64>();
+    (sum(|period| period.time) - latency * sum(|period| period.shape.messages)) / sum(|period| period.shape.bytes)
 }
