@@ -103,7 +103,7 @@ pub(super) fn for_exchanges(
                 && ends_with_exchange(steps, rank, number, *row)
                 && !goes_on_elsewhere(steps, rank, number, *row, calls)
         };
-        let waiting = row_before_end(steps, rank, number).filter(waits_for_it);
+        let waiting = rows_before_end(steps, rank, number).into_iter().find(waits_for_it);
         // What the launching thread did last before it was done is no wait for an exchange that goes on.
         let waiting = waiting.filter(|_| join.is_none_or(|join| !joins::outlasts(&own_steps, number, join.track)));
         let on_thread = waiting.or(next.get(&track).copied()).filter(|row| *row > launch);
@@ -118,23 +118,25 @@ pub(super) fn computes(step: &RankStep, row: usize, calls: &CallTable) -> bool {
     calls.name(step.rows[row].call).starts_with(COMPUTES)
 }
 
-/// The row of the launching thread that is the longest before the end of an exchange in nearly all steps, or in nearly all of the time that the
-/// rank has to wait long: where another one is late now and then, that need not be in most steps.
-fn row_before_end(steps: &AlikeSteps<'_>, rank: usize, number: usize) -> Option<usize> {
+/// Rows of the launching thread that may wait for an exchange, the likeliest first: the one that is the longest before its end in nearly all steps, or in nearly
+/// all of the time that the rank has to wait long, where another one is late now and then, which need not be in most steps; and the one that goes on at its end,
+/// which is not the longest where work that takes longer than the wait is done less than [`WAKE_UP`] before.
+fn rows_before_end(steps: &AlikeSteps<'_>, rank: usize, number: usize) -> Vec<usize> {
     let longest = |ranks: &[RankStep]| {
         let step = &ranks[rank];
         let part = step.parts.get(&number)?;
         let from = step.rows[part.launch].end.max(part.end - WAKE_UP);
         Some(step.track_of(part.launch).and_then(|track| longest_within(step, track, from, part.end)))
     };
-    let rows: Vec<Option<usize>> = steps.iter().map(|(_, ranks)| longest(ranks)).collect::<Option<_>>()?;
+    let rows: Option<Vec<Option<usize>>> = steps.iter().map(|(_, ranks)| longest(ranks)).collect();
+    let Some(rows) = rows else { return Vec::new() };
     let of_late = || {
         let waits = steps.iter().map(|(_, ranks)| lateness_of_last_rank(ranks, rank, number));
         let late: Vec<(Option<usize>, i64)> =
             rows.iter().copied().zip(waits).filter(|(_, wait)| *wait > WAKE_UP).collect();
         (late.len() >= FEWEST).then(|| of_most_time(&late)).flatten()
     };
-    consistent(&rows).or_else(of_late).or_else(|| at_its_end(steps, rank, number))
+    [consistent(&rows), of_late(), at_its_end(steps, rank, number)].into_iter().flatten().collect()
 }
 
 /// Whether a row ends with an exchange that ends during it, or not long before it.
